@@ -1,0 +1,93 @@
+"""`tartan COMMAND`: the one place where commands are listed and where failures become sentences and exit codes.
+
+Exit codes: 0 done; 1 finished, with failures listed; 2 bad input or config, nothing started; 130 interrupted.
+"""
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
+from typing import Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+COMMANDS = {
+    "demo": "Index, answer and score the World Factbook on the embedded profile.",
+    "doctor": "What this machine has, what it lacks, and how to get it.",
+    "check": "Check configs without loading a model.",
+    "index": "Build a PLAID index; run again to continue.",
+    "search": "Look at the hits of queries.",
+    "answer": "Answer a question set with a system; run again to continue.",
+    "score": "Score a run against its gold.",
+    "validate": "Check a LiveRAG answer file.",
+}
+
+
+class _Lazy(TyperGroup):
+    """Imports a command's module when it is asked for: `tartan --help` and a typing error cost nothing."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, name: str) -> Any:
+        return load(name) if name in COMMANDS else None
+
+
+def load(name: str) -> Any:
+    """The click command of `jobs/<name>.py`, whose function has the command's name."""
+    single = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
+    single.command(name, short_help=COMMANDS[name])(_exiting(getattr(import_module(f"jobs.{name}"), name)))
+    return typer.main.get_command(single)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The `tartan` program."""
+    app = typer.Typer(
+        cls=_Lazy,
+        no_args_is_help=True,
+        add_completion=False,
+        help="PLAID indexes over web-scale text, and thousands of questions answered over them, on Ray.",
+    )
+    app.callback()(lambda: None)
+    guarded(lambda: typer.main.get_command(app).main(args=arguments, prog_name="tartan"))
+
+
+def run_alone(name: str) -> None:
+    """`python -m jobs.NAME`: the same command, nameable by a cluster job."""
+    guarded(lambda: load(name).main(prog_name=f"python -m jobs.{name}"))
+
+
+def guarded(work: Callable[[], Any]) -> NoReturn:
+    """Runs a command and exits. What the user can mend is a sentence on stderr, never a traceback."""
+    from pipeline.env import EngineError
+    from pipeline.errors import InputError, UnfinishedError
+
+    try:
+        work()
+    except InputError as problem:
+        _stop(problem, 2)
+    except (UnfinishedError, EngineError) as problem:
+        _stop(problem, 1)
+    except KeyboardInterrupt:
+        _stop("interrupted; what was committed stays, run the same command again to continue", 130)
+    sys.exit(0)
+
+
+def _stop(problem: object, code: int) -> NoReturn:
+    print(f"tartan: {problem}", file=sys.stderr)
+    sys.exit(code)
+
+
+def _exiting(function: Callable[..., int]) -> Callable[..., None]:
+    """The command with the same options; its return value becomes the exit code."""
+
+    @wraps(function)
+    def command(*arguments: Any, **options: Any) -> None:
+        raise typer.Exit(function(*arguments, **options))
+
+    return command
+
+
+if __name__ == "__main__":
+    main()

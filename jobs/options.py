@@ -1,0 +1,49 @@
+"""Options that several commands share, and how `--set` and `--index` are read."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipeline.errors import InputError
+from pipeline.profile import Profile
+
+ProfileOption = Annotated[str, typer.Option("--profile", help="Profile name (configs/profiles) or file.")]
+SetOption = Annotated[
+    list[str], typer.Option("--set", metavar="KEY=VALUE", help="Override a config key, dotted; may be repeated.")
+]
+AddressOption = Annotated[
+    str | None, typer.Option("--address", envvar="RAY_ADDRESS", help="Ray cluster to join; none: start one here.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")]
+
+
+def split_sets(sets: list[str]) -> tuple[list[str], list[str]]:
+    """`--set` values meant for the profile (models.*, roles.*, search_*), and the rest."""
+    ours = [value for value in sets if value.partition("=")[0].partition(".")[0] in Profile.model_fields]
+    return ours, [value for value in sets if value not in ours]
+
+
+def named_indexes(values: list[str], wanted: list[str]) -> dict[str, Path]:
+    """`--index NAME=PATH` values as a mapping. A bare PATH serves a system that searches one index.
+
+    Raises InputError where an index the system searches is not given, or one is given that it does not search.
+    """
+    given: dict[str, Path] = {}
+    for value in values:
+        name, found, path = value.partition("=")
+        if not found:
+            if len(wanted) != 1:
+                raise InputError(f"--index {value}: name it, NAME=PATH; the system searches {_listed(wanted)}")
+            name, path = wanted[0], value
+        given[name] = Path(path)
+    if missing := [name for name in wanted if name not in given]:
+        raise InputError(f"the system searches index {_listed(missing)}; give --index {missing[0]}=PATH")
+    if unknown := [name for name in given if name not in wanted]:
+        raise InputError(f"--index {unknown[0]}: the system does not search it; it searches {_listed(wanted)}")
+    return given
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names) or "no index"

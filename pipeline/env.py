@@ -1,0 +1,77 @@
+"""What a stage may ask for: searchers by index name, models by role. `LocalEnv` answers in this process; the Ray
+environment (ray_cluster/pools.py) answers with clients of actor pools. A stage cannot tell which it has.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """One generation: what to say and how to sample. `seed` derives from the question id, never from the batch."""
+
+    messages: tuple[dict[str, str], ...]  # [{"role": "user", "content": ...}, ...]
+    max_tokens: int
+    temperature: float = 0.0
+    top_p: float = 1.0
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One generation's outcome. `prompt` is the text that reached the model, template and all."""
+
+    text: str
+    prompt: str
+    finish_reason: str  # "stop" | "length" | "error"
+    prompt_tokens: int = 0
+    generated_tokens: int = 0
+    error: str | None = None  # set where this request alone failed (over-long prompt, ...)
+
+
+@dataclass(frozen=True)
+class SearchRequest:
+    """A batch of queries against one index. `settings` override the presets for k, for this call only."""
+
+    queries: Sequence[str]
+    k: int
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+class Searcher(Protocol):
+    def search(self, request: SearchRequest) -> list[list[dict[str, Any]]]:
+        """Per query at most k passages (schema.PASSAGE as dicts), by (score descending, pid ascending)."""
+        ...
+
+
+class LLM(Protocol):
+    max_model_len: int  # tokens of prompt and answer together
+
+    def chat(self, requests: Sequence[ChatRequest]) -> list[Completion]:
+        """One completion per request, in order. One that cannot be served has `error` set; the rest are served."""
+        ...
+
+    def count_tokens(self, messages: Sequence[dict[str, str]]) -> int:
+        """Tokens of the prompt that `chat` would send, template included."""
+        ...
+
+
+class Embedder(Protocol):
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """float32 [len(texts), dim], rows of unit length."""
+        ...
+
+
+class Env(Protocol):
+    def searcher(self, index: str) -> Searcher: ...
+
+    def llm(self, role: str) -> LLM: ...
+
+    def embedder(self, role: str) -> Embedder: ...
+
+
+class EngineError(Exception):
+    """A model or searcher is gone: nobody's question is at fault, so no row is blamed and the job ends."""

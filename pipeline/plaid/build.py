@@ -1,0 +1,173 @@
+"""The steps of an index build after the plan, each on one machine and resumable: what is committed is not redone.
+
+    passages (per shard) -> codec (once) -> encode (per shard) -> publish (once)
+
+`ray_cluster/build.py` runs them over a cluster. Killed anywhere and run again, the finished index has the same bytes.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline import storage
+from pipeline.errors import UnfinishedError
+from pipeline.plaid.codec import Codec, train_codec
+from pipeline.plaid.encoder import LateInteractionEncoder
+from pipeline.plaid.passages import PassageStore, write_passages
+from pipeline.plaid.plan import FORMAT, Plan
+from pipeline.plaid.shard import verify_shard, write_shard
+
+Vectors = tuple[np.ndarray, np.ndarray]  # float [sum of doclens, dim], int32 doclens [passages]
+
+
+def passages_step(plan: Plan, shard: str, out: Path, tokenizer: Path) -> dict[str, Any]:
+    """Reads, splits and stores one shard's passages; returns its commit. `tokenizer`: a checkpoint's folder."""
+    from pipeline.corpus.split import make_splitter
+
+    name = f"passages/{shard}"
+    if (held := storage.committed(out, name)) is not None:
+        return held
+    split = plan.config.split
+    splitter = make_splitter(split.unit, split.size, split.overlap, tokenizer)
+    with storage.attempt(out) as folder:
+        record = write_passages(plan.shard(shard), plan.config.corpus, splitter, folder)
+        return storage.commit(out, name, folder, record)
+
+
+def codec_step(plan: Plan, out: Path, encoder: LateInteractionEncoder) -> dict[str, Any]:
+    """Trains the codec on a seeded sample of all shards' passages; returns its commit.
+
+    The sample is colbert-ai's, 1 + 16 sqrt(120 N) of N passages in random order, cut where its float32 vectors reach
+    `codec.sample_memory_gib`.
+    """
+    if (held := storage.committed(out, "codec")) is not None:
+        return held
+    settings = plan.config.codec
+    stores = [open_passages(out, shard.shard) for shard in plan.shards]
+    bounds = np.cumsum([0, *map(len, stores)])
+    total = int(bounds[-1])
+    if total == 0:
+        raise UnfinishedError(f"{out}: the corpus has no text to index: no document has a passage; see commit/passages")
+    wanted = min(total, 1 + int(16 * np.sqrt(120 * total)))
+    chosen = np.random.default_rng(settings.seed).permutation(total)[:wanted]
+    room = int(settings.sample_memory_gib * 2**30) // (4 * plan.checkpoint.dim)
+    sample: list[np.ndarray] = []
+    passages = vectors = 0
+    for start in range(0, wanted, 512):
+        shards = np.searchsorted(bounds, chosen[start : start + 512], side="right") - 1
+        texts = [
+            stores[shard].rows([int(number - bounds[shard])])[0]["text"]
+            for shard, number in zip(shards, chosen[start : start + 512], strict=True)
+        ]
+        encoded, doclens = encoder.encode_documents(texts)
+        sample.append(encoded.astype(np.float32, copy=False))
+        passages, vectors = passages + len(texts), vectors + int(doclens.sum())
+        if vectors >= room:
+            break
+    estimate = round(total * vectors / passages)
+    points = np.concatenate(sample)[:room]
+    del sample
+    codec = train_codec(
+        points,
+        estimate,
+        nbits=settings.nbits,
+        kmeans_iterations=settings.kmeans_iterations,
+        seed=settings.seed,
+        bucket_recipe=settings.bucket_recipe,
+    )
+    with storage.attempt(out) as folder:
+        codec.save(folder)
+        record = {"sample_passages": passages, "sample_vectors": len(points), "estimated_vectors": estimate}
+        return storage.commit(out, "codec", folder, record | {"centroids": len(codec.centroids)})
+
+
+def encode_step(
+    plan: Plan, shard: str, out: Path, encoder: LateInteractionEncoder, codec: Codec, codec_folder: Path
+) -> dict[str, Any]:
+    """Encodes, compresses and writes one shard as a stock colbert-ai index folder, re-reads it, commits it."""
+    name = f"shards/{shard}"
+    if (held := storage.committed(out, name)) is not None:
+        return held
+    store = open_passages(out, shard)
+
+    def pieces() -> Iterator[Vectors]:
+        for texts in store.texts():
+            yield encoder.encode_documents(texts)
+
+    if len(store) == 0:  # every text of the shard was empty: nothing to encode, and nothing to search
+        with storage.attempt(out) as folder:
+            return storage.commit(out, name, folder, {"passages": 0, "embeddings": 0})
+    with storage.attempt(out) as folder:
+        write_shard(folder, pieces(), codec, codec_folder)
+        facts = verify_shard(folder)
+        if facts.passages != len(store):
+            raise UnfinishedError(f"shard {shard}: {facts.passages} passages encoded, {len(store)} stored")
+        return storage.commit(out, name, folder, {"passages": facts.passages, "embeddings": facts.embeddings})
+
+
+def publish_step(plan: Plan, out: Path) -> dict[str, Any]:
+    """Checks every commit's files and writes `report.json` and then `MANIFEST.json`; returns the manifest.
+
+    Raises UnfinishedError that names each shard which is missing or damaged.
+    """
+    codec = storage.committed(out, "codec")
+    shards, missing, offset = [], [], 0
+    for shard in plan.shards:
+        passages = storage.committed(out, f"passages/{shard.shard}")
+        encoded = storage.committed(out, f"shards/{shard.shard}")
+        if passages is None or encoded is None:
+            missing.append(f"shard {shard.shard} is not {'encoded' if passages else 'read'}")
+            continue
+        missing += [f"shard {shard.shard}: {p}" for part in (passages, encoded) for p in storage.damage(out, part)]
+        shards.append(
+            {
+                "shard": shard.shard,
+                "pid_offset": offset,
+                "documents": passages["documents"],
+                "passages": passages["passages"],
+                "embeddings": encoded["embeddings"],
+                "store": passages["folder"],
+                "folder": encoded["folder"],
+                "bytes": sum(file["bytes"] for part in (passages, encoded) for file in part["files"].values()),
+            }
+        )
+        offset += passages["passages"]
+    if codec is None or missing:
+        raise UnfinishedError(
+            f"{out} is not complete: {'; '.join(missing) or 'no codec'}. Run the command again to continue"
+        )
+    manifest = {
+        "format": FORMAT,
+        "fingerprint": plan.fingerprint,
+        "checkpoint": asdict(plan.checkpoint),
+        "codec": codec["folder"],
+        "nbits": plan.config.codec.nbits,
+        "centroids": codec["centroids"],
+        "shards": shards,
+        **{total: sum(shard[total] for shard in shards) for total in ("documents", "passages", "embeddings")},
+    }
+    storage.write_file(out / "report.json", storage.to_json(_report(plan, out, manifest)))
+    storage.create_file(out / "MANIFEST.json", storage.to_json(manifest))
+    return manifest
+
+
+def open_passages(out: Path, shard: str) -> PassageStore:
+    record = storage.committed(out, f"passages/{shard}")
+    if record is None:
+        raise UnfinishedError(f"shard {shard} of {out}: its passages have not been written")
+    return PassageStore(out / record["folder"] / "passages.arrow")
+
+
+def _report(plan: Plan, out: Path, manifest: dict[str, Any]) -> dict[str, Any]:
+    problems: dict[str, dict[str, Any]] = {}
+    for shard in plan.shards:
+        record = storage.committed(out, f"passages/{shard.shard}") or {"problems": {}}
+        for kind, found in record["problems"].items():
+            entry = problems.setdefault(kind, {"count": 0, "ids": []})
+            entry["count"] += found["count"]
+            entry["ids"] += found["ids"]
+    totals = ("documents", "passages", "embeddings", "centroids")
+    return {**{total: manifest[total] for total in totals}, "shards": len(plan.shards), "problems": problems}

@@ -1,0 +1,127 @@
+"""Opening a finished index: its manifest, the check that it fits a checkpoint, and searching it in this process."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from pipeline import storage
+from pipeline.env import SearchRequest
+from pipeline.errors import InputError
+from pipeline.plaid.passages import PassageStore
+from pipeline.plaid.settings import SearchSettings
+
+Ranking = tuple[np.ndarray, np.ndarray]  # int64 pids [n], float32 scores [n], by (score descending, pid ascending)
+
+
+class QueryEncoder(Protocol):
+    def encode_queries(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Per query float32 [its vectors, dim]."""
+        ...
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """`MANIFEST.json` of a finished index at `path`."""
+
+    path: Path
+    fingerprint: dict[str, Any]
+    checkpoint: dict[str, Any]
+    shards: list[dict[str, Any]]
+    passages: int
+    documents: int
+    embeddings: int
+
+    def shard_names(self) -> list[str]:
+        """Shards that have something to search."""
+        return [shard["shard"] for shard in self.shards if shard["passages"]]
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Raises InputError where `path` is absent, is not an index, or is one that is not finished."""
+    if not path.is_dir():
+        raise InputError(f"{path}: no such index; build one with `tartan index --corpus 'FILES' --out {path}`")
+    if not (path / "MANIFEST.json").is_file():
+        if (path / "plan.json").is_file():
+            raise InputError(
+                f"{path} is an unfinished index (it has plan.json and no MANIFEST.json); "
+                "run the `tartan index` command that began it again to continue"
+            )
+        held = ", ".join(sorted(entry.name for entry in path.iterdir())[:5]) or "nothing"
+        raise InputError(f"{path} is not an index: it has no MANIFEST.json (it holds {held})")
+    values = storage.read_json(path / "MANIFEST.json")
+    return Manifest(path, **{name: values[name] for name in Manifest.__dataclass_fields__ if name != "path"})
+
+
+def check_checkpoint(manifest: Manifest, source: str, fingerprint: str) -> None:
+    """Raises InputError where the index was built with another checkpoint than the one that would encode queries."""
+    if manifest.checkpoint["fingerprint"] != fingerprint:
+        raise InputError(
+            f"{manifest.path} was built with the checkpoint {manifest.checkpoint['source']} "
+            f"({manifest.checkpoint['fingerprint'][:12]}), the profile's retriever is {source} ({fingerprint[:12]}); "
+            "use the profile it was built with, or build another index"
+        )
+
+
+class IndexShards:
+    """Some shards of an index, searched together. Global pid = the shard's pid_offset + number in the shard."""
+
+    def __init__(self, path: Path, names: Sequence[str]) -> None:
+        from pipeline.plaid.search import ShardSearcher
+
+        shards = [shard for shard in read_manifest(path).shards if shard["shard"] in set(names)]
+        self._offsets = np.array([shard["pid_offset"] for shard in shards])
+        self._stores = [PassageStore(path / shard["store"] / "passages.arrow") for shard in shards]
+        self._searchers = [ShardSearcher(path / shard["folder"], shard["pid_offset"]) for shard in shards]
+
+    def search(self, vectors: Sequence[np.ndarray], k: int, settings: dict[str, Any]) -> list[Ranking]:
+        """Per query the best k passages of these shards."""
+        from pipeline.plaid.search import merge_hits
+
+        resolved = SearchSettings.resolve(k, settings)
+        return merge_hits([searcher.search(vectors, k, resolved) for searcher in self._searchers], k)
+
+    def holds(self, pid: int) -> bool:
+        shard = int(np.searchsorted(self._offsets, pid, side="right")) - 1
+        return shard >= 0 and pid - self._offsets[shard] < len(self._stores[shard])
+
+    def passages(self, pids: Sequence[int]) -> dict[int, dict[str, Any]]:
+        """Of these pids those the shards hold: pid -> {pid, doc_id, url, text, start}."""
+        found = {}
+        for pid in pids:
+            if self.holds(pid):
+                shard = int(np.searchsorted(self._offsets, pid, side="right")) - 1
+                row = self._stores[shard].rows([int(pid - self._offsets[shard])])[0]
+                found[pid] = {"pid": pid, **{name: row[name] for name in ("doc_id", "url", "text", "start")}}
+        return found
+
+
+def hits(ranking: Ranking, passages: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
+    """A ranking with its passages' fields, `score` and `rank` (0 is best)."""
+    return [
+        {**passages[int(pid)], "score": float(score), "rank": rank}
+        for rank, (pid, score) in enumerate(zip(*ranking, strict=True))
+    ]
+
+
+class LocalSearcher:
+    """An index searched in this process: queries encoded once, all shards asked, text fetched for the merged top k."""
+
+    def __init__(self, path: Path, encoder: QueryEncoder) -> None:
+        self._encoder = encoder
+        self._shards = IndexShards(path, read_manifest(path).shard_names())
+
+    def search(self, request: SearchRequest) -> list[list[dict[str, Any]]]:
+        vectors = self._encoder.encode_queries(list(request.queries))
+        rankings = self._shards.search(vectors, request.k, request.settings)
+        return [hits(ranking, self._shards.passages([int(pid) for pid in ranking[0]])) for ranking in rankings]
+
+
+def open_index(path: Path, encoder: QueryEncoder) -> LocalSearcher:
+    return LocalSearcher(path, encoder)
+
+
+def open_shards(path: Path, names: Sequence[str]) -> IndexShards:
+    return IndexShards(path, names)

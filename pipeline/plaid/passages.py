@@ -1,0 +1,111 @@
+"""The passage store of a shard: one Arrow IPC file `passages.arrow`, memory-mapped, text by passage in O(1).
+
+Columns: doc_id string, url string, text string, start int64 (first character in the document), chunk int32 (number of
+the passage in its document). Record batches hold BATCH passages, the last one fewer: passage n is row n % BATCH of
+batch n // BATCH.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from pipeline.corpus.plan import ShardPlan
+from pipeline.corpus.read import Document, read_rows
+from pipeline.corpus.split import Splitter
+from pipeline.plaid.config import CorpusConfig
+
+T = TypeVar("T")
+BATCH = 1024
+NAMED = 20  # ids listed by name in a report, of each kind of problem
+SCHEMA = pa.schema(
+    [("doc_id", pa.string()), ("url", pa.string()), ("text", pa.string()), ("start", pa.int64()), ("chunk", pa.int32())]
+)
+
+
+def write_passages(shard: ShardPlan, corpus: CorpusConfig, splitter: Splitter, folder: Path) -> dict[str, Any]:
+    """Reads, splits and stores a shard's documents. Returns counts: documents, passages, and `problems`:
+    kind -> {count, ids (the first NAMED)}. An empty text has no passage and is reported; a document without an id is
+    called `file name:row`; a document whose id the shard has already seen keeps its passages and is reported.
+    """
+    problems = _Problems()
+    documents = passages = 0
+
+    def rows() -> Iterator[dict[str, Any]]:
+        nonlocal documents
+        seen: set[str] = set()
+        for group in _groups(_documents(shard, corpus, problems)):
+            for document, spans in zip(group, splitter.split_batch([d.text for d in group]), strict=True):
+                documents += 1
+                if not spans:
+                    problems.add("empty text", document.id)
+                if document.id in seen:
+                    problems.add("duplicate id", document.id)
+                seen.add(document.id)
+                for chunk, (start, stop) in enumerate(spans):
+                    yield {
+                        "doc_id": document.id,
+                        "url": document.url,
+                        "text": document.text[start:stop],
+                        "start": start,
+                        "chunk": chunk,
+                    }
+
+    with pa.OSFile(str(folder / "passages.arrow"), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
+        for batch in _groups(rows()):
+            writer.write_batch(pa.RecordBatch.from_pylist(batch, SCHEMA))
+            passages += len(batch)
+    return {"documents": documents, "passages": passages, "problems": problems.report()}
+
+
+class PassageStore:
+    """Reads a shard's passages by number, without loading the file."""
+
+    def __init__(self, path: Path) -> None:
+        self._reader = pa.ipc.open_file(pa.memory_map(str(path)))
+
+    def __len__(self) -> int:
+        count = self._reader.num_record_batches
+        return 0 if count == 0 else (count - 1) * BATCH + self._reader.get_batch(count - 1).num_rows
+
+    def rows(self, numbers: Iterable[int]) -> list[dict[str, Any]]:
+        """The passages of these numbers, in their order, as dicts of doc_id, url, text, start, chunk."""
+        return [self._reader.get_batch(n // BATCH).slice(n % BATCH, 1).to_pylist()[0] for n in numbers]
+
+    def texts(self) -> Iterator[list[str]]:
+        """All texts in order, BATCH at a time."""
+        for number in range(self._reader.num_record_batches):
+            yield self._reader.get_batch(number)["text"].to_pylist()
+
+
+class _Problems:
+    def __init__(self) -> None:
+        self._count: Counter[str] = Counter()
+        self._ids: dict[str, list[str]] = {}
+
+    def add(self, kind: str, document_id: str) -> None:
+        self._count[kind] += 1
+        if self._count[kind] <= NAMED:
+            self._ids.setdefault(kind, []).append(document_id)
+
+    def report(self) -> dict[str, Any]:
+        return {kind: {"count": self._count[kind], "ids": self._ids[kind]} for kind in sorted(self._count)}
+
+
+def _groups(items: Iterator[T]) -> Iterator[list[T]]:
+    while group := list(islice(items, BATCH)):
+        yield group
+
+
+def _documents(shard: ShardPlan, corpus: CorpusConfig, problems: _Problems) -> Iterator[Document]:
+    for part in shard.slices:
+        rows = read_rows(part.path, part.row_group, part.start, part.stop, corpus.text, corpus.id)
+        for row, document in enumerate(rows, part.start):
+            if document.id is None or not document.id.strip():
+                name = f"{Path(part.path).name}:{part.row_group}:{row}"
+                problems.add("no id", name)
+                document = Document(name, document.url, document.text)
+            yield document
