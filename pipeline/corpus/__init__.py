@@ -1,0 +1,1 @@
+"""Corpora: reading documents, cutting them into passages, and planning shards."""

@@ -1,0 +1,58 @@
+"""Cutting a corpus into shards: which rows of which file belong to which shard, fixed before any work starts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.corpus.read import CorpusFile
+from pipeline.errors import InputError
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Rows [start, stop) of one row group of one file, counted within the row group."""
+
+    path: str
+    row_group: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class ShardPlan:
+    """A shard's name ("00000") and its slices in corpus order. `dataclasses.asdict` and `from_dict` are inverse."""
+
+    shard: str
+    slices: list[Slice]
+
+    @property
+    def documents(self) -> int:
+        return sum(piece.stop - piece.start for piece in self.slices)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "ShardPlan":
+        return cls(fields["shard"], [Slice(**piece) for piece in fields["slices"]])
+
+
+def plan_shards(files: Sequence[CorpusFile], documents_per_shard: int) -> list[ShardPlan]:
+    """Fill shards with `documents_per_shard` rows each in corpus order; the last takes the rest.
+
+    A pure function of the files' order, paths and row groups and of the setting, so files appended to the end leave
+    every full shard as it was. Raises InputError where the setting is below 1.
+    """
+    if documents_per_shard < 1:
+        raise InputError(f"shards.documents is {documents_per_shard}; a shard needs at least 1 document.")
+    shards: list[list[Slice]] = []
+    room = 0
+    for file in files:
+        for number, rows in enumerate(file.row_groups):
+            start = 0
+            while start < rows:
+                if room == 0:
+                    shards.append([])
+                    room = documents_per_shard
+                stop = min(rows, start + room)
+                shards[-1].append(Slice(file.path, number, start, stop))
+                room -= stop - start
+                start = stop
+    return [ShardPlan(f"{number:05d}", slices) for number, slices in enumerate(shards)]
