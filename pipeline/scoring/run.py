@@ -1,0 +1,100 @@
+"""The rows of a run's folder, and gold from elsewhere put onto them."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.errors import InputError
+
+Row = dict[str, Any]
+
+
+def read_run(folder: Path) -> list[Row]:
+    """Every row of `folder/answers/part-*.parquet` with every column, in the order of the parts' names.
+
+    Shorter names come first, so part-10 follows part-9. Raises InputError where the folder is no run, a part cannot be
+    read or has no `id`, or two rows have one id.
+    """
+    folder = Path(folder)
+    parts = sorted((folder / "answers").glob("part-*.parquet"), key=lambda path: (len(path.name), path.name))
+    if not parts:
+        raise InputError(
+            f"{folder} is not a run: it has no answers/part-*.parquet; {_holds(folder)}; "
+            "give the folder that `tartan answer --out` wrote."
+        )
+    rows = [row for part in parts for row in _part(part)]
+    twice = _twice([row["id"] for row in rows])
+    if twice:
+        raise InputError(
+            f"{folder}/answers: {len(twice)} ids come more than once ({_some(twice)}); a stray part is among them."
+        )
+    return rows
+
+
+def apply_gold(rows: Sequence[Row], gold: pa.Table) -> list[Row]:
+    """The rows with `answers` and `doc_ids` of `gold` (as `read_questions` gives it), matched by id.
+
+    A row that `gold` does not know has no gold afterwards. A question that only `gold` knows is added as a failed row,
+    so that a run that lacks questions scores 0 on them. Raises InputError where no id is common, or where a common id
+    asks another question in the two.
+    """
+    asked = {question["id"]: question for question in gold.to_pylist()}
+    common = [row for row in rows if row["id"] in asked]
+    if not common:
+        raise InputError(
+            f"None of the {len(asked)} ids of the gold file ({_some(list(asked))}) is among the {len(rows)} ids of the "
+            f"run ({_some([row['id'] for row in rows])}); give the gold of the questions that were answered."
+        )
+    other = [row["id"] for row in common if not _same(row.get("question"), asked[row["id"]]["question"])]
+    if other:
+        raise InputError(
+            f"{len(other)} of the {len(common)} ids that run and gold file share stand for another question "
+            f"({_some(other)}); give the gold of the questions that were answered."
+        )
+    nothing = {"answers": None, "doc_ids": None}
+    judged = [row | _gold_of(asked.get(row["id"], nothing)) for row in rows]
+    known = {row["id"] for row in rows}
+    error = {"stage": "run", "kind": "missing", "message": "the run has no row for this question"}
+    return judged + [question | {"error": error} for id, question in asked.items() if id not in known]
+
+
+def _part(path: Path) -> list[Row]:
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(
+            f"{path} cannot be read as Parquet ({error}); delete it and answer its questions again."
+        ) from None
+    if "id" not in table.column_names:
+        raise InputError(
+            f"{path} has no column 'id', so it is no part of a run; it has {', '.join(table.column_names)}."
+        )
+    return table.to_pylist()
+
+
+def _holds(folder: Path) -> str:
+    if not folder.is_dir():
+        return "it is a file" if folder.exists() else "it does not exist"
+    names = sorted(entry.name for entry in folder.iterdir())
+    return f"it holds {_some(names)}" if names else "it is empty"
+
+
+def _gold_of(question: Mapping[str, Any]) -> Row:
+    return {"answers": question["answers"], "doc_ids": question["doc_ids"]}
+
+
+def _same(one: str | None, other: str) -> bool:
+    """White space and case aside; a run without question texts cannot be compared."""
+    return one is None or one.casefold().split() == other.casefold().split()
+
+
+def _twice(ids: Sequence[str]) -> list[str]:
+    return [id for id, times in Counter(ids).items() if times > 1]
+
+
+def _some(names: Sequence[str], most: int = 5) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

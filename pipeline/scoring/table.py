@@ -1,0 +1,81 @@
+"""The scores of a run: a summary to read, and every question's values to compare runs with."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.storage import write_file
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+SUMMARY = pa.schema(
+    [
+        ("group", pa.string()),  # retrieval, answers or run
+        ("metric", pa.string()),
+        ("mean", pa.float64()),  # null where n is 0
+        ("low", pa.float64()),  # the interval; null where there is none (see pipeline.scoring.intervals)
+        ("high", pa.float64()),
+        ("n", pa.int64()),  # questions in the mean
+        ("missing_gold", pa.int64()),  # questions left out because nobody knows what is right
+        ("failed", pa.int64()),  # of n: questions that ended in an error
+        ("abstained", pa.int64()),  # of n: questions the system declined to answer
+        ("interval", pa.string()),  # how low and high were computed
+    ]
+)
+QUESTION_FILE = "question-scores.parquet"
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """`summary` is of schema `SUMMARY`.
+
+    `questions` has a row a question, in the run's order: `id`, `error` (null or "stage: message"), `unanswerable`,
+    `abstained` (null where the system gives no answers), and a double column per metric, null where the question has no
+    gold for it.
+    """
+
+    summary: pa.Table
+    questions: pa.Table
+
+    def to_parquet(self, path: Path) -> None:
+        """Write the summary to `path` (scores.parquet) and the questions to question-scores.parquet in its folder."""
+        path = Path(path)
+        for table, target in ((self.questions, path.with_name(QUESTION_FILE)), (self.summary, path)):
+            buffer = pa.BufferOutputStream()
+            pq.write_table(table, buffer)
+            write_file(target, buffer.getvalue().to_pybytes())
+
+    def to_rich(self) -> "Table":
+        """The summary for a terminal, with n, what is missing, and the method in the caption."""
+        from rich.table import Table
+
+        rows = self.summary.to_pylist()
+        methods = "; ".join(dict.fromkeys(row["interval"] for row in rows))
+        table = Table(title=f"{self.questions.num_rows} questions", caption_justify="left", caption=_caption(methods))
+        table.add_column("metric")
+        for heading in ("mean", "interval", "n", "missing\ngold", "failed", "abstained"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for before, row in zip([None, *rows], rows, strict=False):
+            if before and before["group"] != row["group"]:
+                table.add_section()
+            counts = (str(row[name]) for name in ("n", "missing_gold", "failed", "abstained"))
+            table.add_row(row["metric"], *_numbers(row), *counts)
+        return table
+
+
+def _caption(methods: str) -> str:
+    return (
+        f"Intervals: {methods}. n: questions in the mean. Missing gold: questions left out because no gold is known; "
+        "unanswerable questions have a line of their own. Failed questions are in n and count 0."
+    )
+
+
+def _numbers(row: dict[str, Any]) -> tuple[str, str]:
+    digits = 1 if row["metric"] == "answer words" else 3
+    mean = "missing" if row["mean"] is None else f"{row['mean']:.{digits}f}"
+    interval = "" if row["low"] is None else f"{row['low']:.{digits}f} to {row['high']:.{digits}f}"
+    return mean, interval
