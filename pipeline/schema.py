@@ -28,6 +28,9 @@ PASSAGE = pa.struct(
     ]
 )
 
+# The least that evidence needs: what `cut`, `answer` and `write_queries` read, passages and snippets alike.
+ITEM = pa.struct([("text", pa.string())])
+
 SNIPPET = pa.struct(
     [
         ("pid", pa.int64()),
@@ -67,10 +70,33 @@ BASE: dict[str, pa.DataType] = {
 
 def type_name(kind: pa.DataType) -> str:
     """The word users see for a column type: `list<passage>`, `string`, ..."""
-    named = {PASSAGE: "passage", SNIPPET: "snippet", TRACE: "trace", ERROR: "error"}
+    named = {PASSAGE: "passage", SNIPPET: "snippet", ITEM: "passage or snippet", TRACE: "trace", ERROR: "error"}
     if pa.types.is_list(kind):
         return f"list<{type_name(kind.value_type)}>"
+    if pa.types.is_union(kind):
+        return " or ".join(type_name(option) for option in _options(kind))
     return named.get(kind, str(kind))
+
+
+def one_of(*kinds: pa.DataType) -> pa.DataType:
+    """What a stage says it reads where any of several types will do: an Arrow union, used as a wish, never as data."""
+    return pa.sparse_union([pa.field(str(n), kind) for n, kind in enumerate(kinds)])
+
+
+def _options(union: pa.DataType) -> list[pa.DataType]:
+    return [union.field(n).type for n in range(union.num_fields)]
+
+
+def fits(actual: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a column of type `actual` serves a stage that wants `wanted`: equal, or with more fields than wanted."""
+    if pa.types.is_union(wanted):
+        return any(fits(actual, option) for option in _options(wanted))
+    if pa.types.is_list(wanted) and pa.types.is_list(actual):
+        return fits(actual.value_type, wanted.value_type)
+    if pa.types.is_struct(wanted) and pa.types.is_struct(actual):
+        there = {field.name: field.type for field in actual.fields}
+        return all(field.name in there and fits(there[field.name], field.type) for field in wanted.fields)
+    return actual == wanted
 
 
 def question_table(questions: pa.Table) -> pa.Table:

@@ -12,7 +12,8 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
 from pipeline.env import EngineError, Env
-from pipeline.schema import BASE, ERROR, type_name
+from pipeline.prompts import PromptUse
+from pipeline.schema import BASE, ERROR, TRACE, type_name
 
 
 class Stage(BaseModel, ABC):
@@ -22,7 +23,7 @@ class Stage(BaseModel, ABC):
     `process` may return, beside its columns, the key `"trace"`: per row a dict of schema.TRACE's counts.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
     name: ClassVar[str]
 
     @abstractmethod
@@ -39,9 +40,13 @@ class Stage(BaseModel, ABC):
         """Index names this stage searches."""
         return []
 
-    def prompts(self) -> dict[str, tuple[str, set[str]]]:
-        """Prompt fields: field -> (prompt name, slots this stage fills)."""
-        return {}
+    def prompts(self) -> list[PromptUse]:
+        """Prompts this stage renders, with the slots it fills and those a prompt must have."""
+        return []
+
+    def bind(self, columns: dict[str, pa.DataType]) -> None:
+        """Told the columns before it, once, when a system is composed: for a stage whose output type is its input's."""
+        return None
 
     def setup(self, env: Env) -> None:
         """Fetch heavy state from the environment, once per worker. A stage without any keeps this."""
@@ -82,9 +87,9 @@ class Stage(BaseModel, ABC):
         for column, values in columns.items():
             if len(values) != batch.num_rows:
                 raise TypeError(f"stage {self.name}: {column} has {len(values)} values for {batch.num_rows} rows")
-        for column, kind in self.writes().items():
+        for column, kind in {**self.writes(), "trace": TRACE, "error": ERROR}.items():
             try:
-                pa.array(columns[column], kind)
+                pa.array(columns.get(column, []), kind)
             except (pa.ArrowInvalid, pa.ArrowTypeError) as problem:
                 raise TypeError(f"stage {self.name}: {column} is not {type_name(kind)}: {problem}") from problem
         return columns
@@ -92,7 +97,8 @@ class Stage(BaseModel, ABC):
     def _merge(self, batch: pa.Table, alive: list[int], outcome: "_Outcome", seconds: float) -> pa.Table:
         position = {row: n for n, row in enumerate(alive)}
         for column, kind in self.writes().items():
-            old = batch[column].to_pylist() if column in batch.column_names else [None] * batch.num_rows
+            known = column in batch.column_names and batch.schema.field(column).type == kind
+            old = batch[column].to_pylist() if known else [None] * batch.num_rows
             values = [
                 outcome.columns[column][position[row]] if row in position else old[row] for row in range(len(old))
             ]

@@ -1,0 +1,79 @@
+"""search: passages of an index for one or several query columns."""
+
+from typing import Annotated, Any, ClassVar
+
+import pyarrow as pa
+from pydantic import BeforeValidator, Field, PrivateAttr
+
+from pipeline.env import Env, Searcher, SearchRequest
+from pipeline.schema import PASSAGE, STRINGS, one_of
+from pipeline.stage import Stage
+
+Columns = Annotated[
+    list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value), Field(min_length=1)
+]
+
+
+class Search(Stage):
+    """Each query's top k, one query after the other in the order of the columns; a passage stays where it came first.
+
+    All queries of a batch go to the index in one call. Blank queries are skipped and noted.
+    """
+
+    name: ClassVar[str] = "search"
+    index: str
+    k: int = Field(gt=0, description="passages a query")
+    queries: Columns = Field(description="columns that hold a query (string) or several (list<string>)")
+    into: str
+    ncells: int | None = Field(None, gt=0, description="centroids probed a query token; null: the preset for k")
+    centroid_score_threshold: float | None = None
+    ndocs: int | None = Field(None, gt=0, description="candidates scored with centroids only")
+    exhaustive: bool | None = Field(None, description="score every passage")
+    _searcher: Searcher = PrivateAttr()
+
+    def reads(self) -> dict[str, pa.DataType]:
+        return {column: one_of(pa.string(), STRINGS) for column in self.queries}
+
+    def writes(self) -> dict[str, pa.DataType]:
+        return {self.into: pa.list_(PASSAGE)}
+
+    def indexes(self) -> list[str]:
+        return [self.index]
+
+    def setup(self, env: Env) -> None:
+        self._searcher = env.searcher(self.index)
+
+    def process(self, batch: pa.Table) -> dict[str, list]:
+        given = written(batch.select(self.queries))
+        asked = [[query for query in queries if query.strip()] for queries in given]
+        unique = list(dict.fromkeys(query for queries in asked for query in queries))
+        settings = self.model_dump(
+            include={"ncells", "centroid_score_threshold", "ndocs", "exhaustive"}, exclude_none=True
+        )
+        hits = self._searcher.search(SearchRequest(unique, self.k, settings)) if unique else []
+        found = dict(zip(unique, hits, strict=True))
+        passages = [merged(queries, found) for queries in asked]
+        trace = [
+            {"kept": len(items), "calls": len(queries), "notes": ["query: blank, skipped"] * (len(all_) - len(queries))}
+            for items, queries, all_ in zip(passages, asked, given, strict=True)
+        ]
+        return {self.into: passages, "trace": trace}
+
+
+def written(batch: pa.Table) -> list[list[str]]:
+    """Per row the queries of its columns, in their order; a null string is a blank query, a null list holds none."""
+    queries: list[list[str]] = [[] for _ in range(batch.num_rows)]
+    for column in batch.columns:
+        several = pa.types.is_list(column.type)
+        for row, value in zip(queries, column.to_pylist(), strict=True):
+            row += [query or "" for query in ((value or []) if several else [value])]
+    return queries
+
+
+def merged(queries: list[str], found: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Passages in query order, then rank order; of those with one pid the first, with its rank and query, stays."""
+    first: dict[int, dict[str, Any]] = {}
+    for query in queries:
+        for rank, hit in enumerate(found[query]):
+            first.setdefault(hit["pid"], {**hit, "rank": rank, "query": query})
+    return list(first.values())

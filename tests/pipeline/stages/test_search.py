@@ -1,0 +1,70 @@
+"""search: order, duplicates, one call, settings for this call only."""
+
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline.schema import STRINGS
+from pipeline.stages.search import Search
+from tests.stubs import StubEnv, StubSearcher, hit, notes, questions, ready
+
+HITS = {"a": [hit(1), hit(2), hit(3)], "b": [hit(3), hit(4), hit(1)], "c": [hit(5)]}
+
+
+def run(table: pa.Table, searcher: StubSearcher, **settings: Any) -> pa.Table:
+    config = {"index": "plaid", "k": 3, "queries": "question", "into": "found", **settings}
+    return ready(Search.model_validate(config), StubEnv(searcher))(table)
+
+
+def found(table: pa.Table) -> list[list[tuple]]:
+    return [[(p["pid"], p["rank"], p["query"]) for p in row] for row in table["found"].to_pylist()]
+
+
+def test_queries_in_order_and_a_passage_stays_where_it_came_first() -> None:
+    table = questions("a", queries=([["b", "c"]], STRINGS))
+    after = run(table, StubSearcher(HITS), queries=["question", "queries"])
+    assert found(after) == [[(1, 0, "a"), (2, 1, "a"), (3, 2, "a"), (4, 1, "b"), (5, 0, "c")]]
+    (trace,) = after["trace"].to_pylist()
+    assert (trace[-1]["kept"], trace[-1]["calls"]) == (5, 3)
+
+
+def test_columns_are_searched_in_the_order_given() -> None:
+    table = questions("a", queries=([["b"]], STRINGS))
+    after = run(table, StubSearcher(HITS), queries=["queries", "question"], k=2)
+    assert found(after) == [[(3, 0, "b"), (4, 1, "b"), (1, 0, "a"), (2, 1, "a")]]
+
+
+def test_one_call_for_a_batch_with_each_query_once() -> None:
+    searcher = StubSearcher(HITS)
+    after = run(questions("a", "c", "a"), searcher, k=1)
+    assert [request.queries for request in searcher.requests] == [["a", "c"]]
+    assert found(after) == [[(1, 0, "a")], [(5, 0, "c")], [(1, 0, "a")]]
+
+
+def test_only_settings_that_are_set_are_sent() -> None:
+    searcher = StubSearcher(HITS)
+    run(questions("a"), searcher)
+    run(questions("a"), searcher, ncells=4, centroid_score_threshold=0.4, ndocs=512, exhaustive=False)
+    assert searcher.requests[0].settings == {}
+    expected = {"ncells": 4, "centroid_score_threshold": 0.4, "ndocs": 512, "exhaustive": False}
+    assert searcher.requests[1].settings == expected
+    assert searcher.requests[1].k == 3
+
+
+def test_blank_queries_are_skipped_and_noted() -> None:
+    searcher = StubSearcher(HITS)
+    table = questions("  ", "a", queries=([["", None, "c"], None], STRINGS))
+    after = run(table, searcher, queries=["question", "queries"])
+    assert searcher.requests[0].queries == ["c", "a"]
+    assert found(after)[0] == [(5, 0, "c")]
+    assert notes(after) == [["query: blank, skipped"] * 3, []]
+
+
+def test_no_query_at_all_makes_no_call() -> None:
+    searcher = StubSearcher(HITS)
+    assert found(run(questions(" "), searcher)) == [[]]
+    assert searcher.requests == []
+
+
+def test_no_hits_is_an_empty_list() -> None:
+    assert found(run(questions("unknown"), StubSearcher(HITS))) == [[]]
