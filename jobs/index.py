@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from jobs.options import AddressOption, JsonOption, ProfileOption, QuietOption, SetOption, split_sets
+from jobs.options import AddressOption, JsonOption, ProfileOption, QuietOption, SetOption
 
 
 def index(
@@ -62,13 +62,14 @@ def build_index(
     from pipeline.models.resolve import resolve_model
     from pipeline.plaid.config import load_index_config
     from pipeline.plaid.plan import freeze_plan, make_plan
+    from pipeline.settings import split_sets
     from ray_cluster.build import build
     from ray_cluster.connect import connect
 
     started = time.perf_counter()
-    ours, rest = split_sets(sets)
+    rest, ours = split_sets(sets)
     models = load_profile(profile, ours)
-    settings = load_index_config(config, corpus, rest)
+    settings = load_index_config(config or "default", corpus, rest)
     role = settings.encoder.role
     if role not in models.roles:
         raise InputError(f"encoder.role '{role}' is not in profile {profile}; roles there: {', '.join(models.roles)}")
@@ -78,7 +79,7 @@ def build_index(
     plan = make_plan(settings, spec)
     connect(address, spec.cpus * spec.replicas, spec.gpus * spec.replicas)
     freeze_plan(plan, out)
-    tokenizer = Path(resolve_model(spec.source, spec.revision))
+    tokenizer = resolve_model(spec.source, spec.revision)
     with _bars(quiet) as bars:
         tasks: dict[str, Any] = {}
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how `--set` and `--index` are read."""
+"""Options that several commands share, and how `--index` is read."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from pipeline.errors import InputError
-from pipeline.profile import Profile
 
 ProfileOption = Annotated[str, typer.Option("--profile", help="Profile name (configs/profiles) or file.")]
 SetOption = Annotated[
@@ -17,12 +16,6 @@ AddressOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")]
-
-
-def split_sets(sets: list[str]) -> tuple[list[str], list[str]]:
-    """`--set` values meant for the profile (models.*, roles.*, search_*), and the rest."""
-    ours = [value for value in sets if value.partition("=")[0].partition(".")[0] in Profile.model_fields]
-    return ours, [value for value in sets if value not in ours]
 
 
 def named_indexes(values: list[str], wanted: list[str]) -> dict[str, Path]:

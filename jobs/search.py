@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from jobs.options import JsonOption, ProfileOption, SetOption, split_sets
+from jobs.options import JsonOption, ProfileOption, SetOption
 
 
 def search(
@@ -36,11 +36,12 @@ def search(
     from pipeline.errors import InputError
     from pipeline.local import LocalEnv
     from pipeline.plaid.index import read_manifest
+    from pipeline.settings import split_sets
 
     manifest = read_manifest(index)
     if blank := [query for query in queries if not query.strip()]:
         raise InputError(f"query {blank[0]!r} is empty; give some words")
-    ours, rest = split_sets(sets)
+    rest, ours = split_sets(sets)
     if rest:
         raise InputError(
             f"--set {rest[0]}: `tartan search` has profile keys only, for example models.NAME.dtype=float32"

@@ -28,6 +28,7 @@ class ModelSpec(BaseModel):
         {}, description="vllm: passed to the engine as they are"
     )
     kv_cache_gib: int = Field(2, gt=0, description="vllm on CPU: GiB of KV cache")
+    doc_maxlen: int | None = Field(None, gt=0, description="late-interaction: tokens of a passage, markers included")
     batch_tokens: int = Field(8192, gt=0, description="late-interaction: padded tokens a forward pass")
     replicas: int = Field(1, gt=0)
     cpus: float = Field(1, ge=0, description="of a replica, for Ray's scheduler; also its number of threads")

@@ -5,7 +5,6 @@
 `ray_cluster/build.py` runs them over a cluster. Killed anywhere and run again, the finished index has the same bytes.
 """
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,13 @@ import numpy as np
 
 from pipeline import storage
 from pipeline.errors import UnfinishedError
-from pipeline.plaid.codec import Codec, train_codec
-from pipeline.plaid.encoder import LateInteractionEncoder
+from pipeline.plaid.codec import Codec
 from pipeline.plaid.passages import PassageStore, write_passages
+from pipeline.plaid.pieces import DocumentEncoder, EncodedPieces
 from pipeline.plaid.plan import FORMAT, Plan
-from pipeline.plaid.shard import verify_shard, write_shard
-
-Vectors = tuple[np.ndarray, np.ndarray]  # float [sum of doclens, dim], int32 doclens [passages]
+from pipeline.plaid.read_shard import verify_shard
+from pipeline.plaid.shard import write_shard
+from pipeline.plaid.train_codec import train_codec
 
 
 def passages_step(plan: Plan, shard: str, out: Path, tokenizer: Path) -> dict[str, Any]:
@@ -37,39 +36,37 @@ def passages_step(plan: Plan, shard: str, out: Path, tokenizer: Path) -> dict[st
         return storage.commit(out, name, folder, record)
 
 
-def codec_step(plan: Plan, out: Path, encoder: LateInteractionEncoder) -> dict[str, Any]:
+def codec_step(plan: Plan, out: Path, encoder: DocumentEncoder) -> dict[str, Any]:
     """Trains the codec on a seeded sample of all shards' passages; returns its commit.
 
-    The sample is colbert-ai's, 1 + 16 sqrt(120 N) of N passages in random order, cut where its float32 vectors reach
-    `codec.sample_memory_gib`.
+    The sample has colbert-ai's size, 1 + 16 sqrt(120 N) of N passages, taken as random pieces and cut where its float32
+    vectors reach `codec.sample_memory_gib`. Where it is half of the collection or more its vectors are kept for the
+    encode step.
     """
     if (held := storage.committed(out, "codec")) is not None:
         return held
     settings = plan.config.codec
-    stores = [open_passages(out, shard.shard) for shard in plan.shards]
-    bounds = np.cumsum([0, *map(len, stores)])
-    total = int(bounds[-1])
+    stores = {shard.shard: open_passages(out, shard.shard) for shard in plan.shards}
+    total = sum(map(len, stores.values()))
     if total == 0:
         raise UnfinishedError(f"{out}: the corpus has no text to index: no document has a passage; see commit/passages")
     wanted = min(total, 1 + int(16 * np.sqrt(120 * total)))
-    chosen = np.random.default_rng(settings.seed).permutation(total)[:wanted]
     room = int(settings.sample_memory_gib * 2**30) // (4 * plan.checkpoint.dim)
+    pieces = [(shard, number) for shard, store in stores.items() for number in range(store.pieces)]
+    encoded = EncodedPieces(out, encoder)
     sample: list[np.ndarray] = []
     passages = vectors = 0
-    for start in range(0, wanted, 512):
-        shards = np.searchsorted(bounds, chosen[start : start + 512], side="right") - 1
-        texts = [
-            stores[shard].rows([int(number - bounds[shard])])[0]["text"]
-            for shard, number in zip(shards, chosen[start : start + 512], strict=True)
-        ]
-        encoded, doclens = encoder.encode_documents(texts)
-        sample.append(encoded.astype(np.float32, copy=False))
+    for chosen in np.random.default_rng(settings.seed).permutation(len(pieces)):
+        shard, number = pieces[chosen]
+        texts = stores[shard].piece(number)
+        points, doclens = encoded.encode((shard, number), texts, keep=2 * wanted >= total)
+        sample.append(points.astype(np.float32)[: room - min(room, vectors)])
         passages, vectors = passages + len(texts), vectors + int(doclens.sum())
-        if vectors >= room:
+        if passages >= wanted or vectors >= room:
             break
     estimate = round(total * vectors / passages)
-    points = np.concatenate(sample)[:room]
-    del sample
+    points = np.concatenate(sample)
+    sample.clear()
     codec = train_codec(
         points,
         estimate,
@@ -77,6 +74,7 @@ def codec_step(plan: Plan, out: Path, encoder: LateInteractionEncoder) -> dict[s
         kmeans_iterations=settings.kmeans_iterations,
         seed=settings.seed,
         bucket_recipe=settings.bucket_recipe,
+        renormalise=settings.renormalise,
     )
     with storage.attempt(out) as folder:
         codec.save(folder)
@@ -85,27 +83,26 @@ def codec_step(plan: Plan, out: Path, encoder: LateInteractionEncoder) -> dict[s
 
 
 def encode_step(
-    plan: Plan, shard: str, out: Path, encoder: LateInteractionEncoder, codec: Codec, codec_folder: Path
+    plan: Plan, shard: str, out: Path, encoder: DocumentEncoder, codec: Codec, codec_folder: Path
 ) -> dict[str, Any]:
     """Encodes, compresses and writes one shard as a stock colbert-ai index folder, re-reads it, commits it."""
     name = f"shards/{shard}"
     if (held := storage.committed(out, name)) is not None:
         return held
     store = open_passages(out, shard)
-
-    def pieces() -> Iterator[Vectors]:
-        for texts in store.texts():
-            yield encoder.encode_documents(texts)
-
+    encoded = EncodedPieces(out, encoder)
     if len(store) == 0:  # every text of the shard was empty: nothing to encode, and nothing to search
         with storage.attempt(out) as folder:
             return storage.commit(out, name, folder, {"passages": 0, "embeddings": 0})
     with storage.attempt(out) as folder:
-        write_shard(folder, pieces(), codec, codec_folder)
-        facts = verify_shard(folder)
-        if facts.passages != len(store):
-            raise UnfinishedError(f"shard {shard}: {facts.passages} passages encoded, {len(store)} stored")
-        return storage.commit(out, name, folder, {"passages": facts.passages, "embeddings": facts.embeddings})
+        pieces = (encoded.encode((shard, number), store.piece(number)) for number in range(store.pieces))
+        settings = {"query_maxlen": plan.checkpoint.query_maxlen, "doc_maxlen": plan.checkpoint.doc_maxlen}
+        write_shard(folder / "index", pieces, codec, codec_folder=codec_folder, config=settings)
+        counts = verify_shard(folder / "index")
+        if counts.passages != len(store):
+            raise UnfinishedError(f"shard {shard}: {counts.passages} passages encoded, {len(store)} stored")
+        record = {"passages": counts.passages, "embeddings": counts.embeddings}
+        return storage.commit(out, name, folder / "index", record)
 
 
 def publish_step(plan: Plan, out: Path) -> dict[str, Any]:
@@ -151,6 +148,7 @@ def publish_step(plan: Plan, out: Path) -> dict[str, Any]:
     }
     storage.write_file(out / "report.json", storage.to_json(_report(plan, out, manifest)))
     storage.create_file(out / "MANIFEST.json", storage.to_json(manifest))
+    EncodedPieces.discard(out)
     return manifest
 
 

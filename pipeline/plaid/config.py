@@ -1,13 +1,12 @@
 """What an index is built from and how: one YAML file (configs/indexes), checked whole before anything starts."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from pipeline.errors import InputError
-from pipeline.profile import config_file
+from pipeline.settings import explain, find_config, parse_set, read_mapping, set_value
 
 
 class _Section(BaseModel):
@@ -15,7 +14,7 @@ class _Section(BaseModel):
 
 
 class CorpusConfig(_Section):
-    path: str
+    path: str | None = None
     text: str = "text"
     id: str = "id"
 
@@ -37,10 +36,11 @@ class EncoderConfig(_Section):
 
 
 class CodecConfig(_Section):
-    nbits: int = 2
+    nbits: int = Field(2, gt=0)
     kmeans_iterations: int = Field(4, gt=0)
     bucket_recipe: Literal["lloyd-max", "quantile"] = "lloyd-max"
     sample_memory_gib: float = Field(8, gt=0)
+    renormalise: bool = True
     seed: int = 0
 
 
@@ -49,58 +49,28 @@ class ShardsConfig(_Section):
 
 
 class IndexConfig(_Section):
-    corpus: CorpusConfig
+    corpus: CorpusConfig = CorpusConfig()
     split: SplitConfig = SplitConfig()
     encoder: EncoderConfig = EncoderConfig()
     codec: CodecConfig = CodecConfig()
     shards: ShardsConfig = ShardsConfig()
 
 
-def load_index_config(path: Path | None, corpus: str | None, sets: list[str]) -> IndexConfig:
-    """The file (configs/indexes/default.yaml where None) with `--corpus` and `--set section.key=value` applied.
+def load_index_config(name_or_path: str | Path, corpus: str | None, sets: list[str]) -> IndexConfig:
+    """The file (a path, or a name in configs/indexes) with `--corpus` and `--set section.key=value` applied.
 
     Raises InputError: no such file, not YAML, an unknown or ill-typed key, no corpus named.
     """
-    path = path or config_file("indexes", "default")
-    if not path.is_file():
-        raise InputError(f"{path}: no such index config; `tartan index --corpus 'FILES' --out FOLDER` needs none")
-    try:
-        values = yaml.safe_load(path.read_text()) or {}
-    except yaml.YAMLError as problem:
-        raise InputError(f"{path} is not YAML: {' '.join(str(problem).split())}") from problem
-    if not isinstance(values, dict):
-        raise InputError(
-            f"{path}: expected sections {', '.join(IndexConfig.model_fields)}, found {type(values).__name__}"
-        )
-    for assignment in sets:
-        _assign(values, assignment)
+    path = find_config("indexes", name_or_path)
+    values = read_mapping(path)
+    for option in sets:
+        set_value(values, *parse_set(option), IndexConfig, f"{path.name}, --set {option}")
     if corpus:
-        values.setdefault("corpus", {})["path"] = corpus
-    if not (values.get("corpus") or {}).get("path"):
-        raise InputError(f"{path.name}: no corpus; give --corpus 'FILES' or set corpus.path")
+        set_value(values, ["corpus", "path"], corpus, IndexConfig, path.name)
     try:
-        return IndexConfig.model_validate(values)
+        config = IndexConfig.model_validate(values)
     except ValidationError as problem:
-        raise InputError(f"{path.name}: {_sentence(problem)}") from problem
-
-
-def _assign(values: dict[str, Any], assignment: str) -> None:
-    key, found, text = assignment.partition("=")
-    section, dot, field = key.partition(".")
-    if not found or not dot:
-        raise InputError(f"--set {assignment}: expected SECTION.KEY=VALUE, for example codec.nbits=4")
-    known = IndexConfig.model_fields
-    if section not in known:
-        raise InputError(f"--set {assignment}: no section '{section}'; sections: {', '.join(known)}")
-    values[section] = {**(values.get(section) or {}), field: yaml.safe_load(text)}
-
-
-def _sentence(problem: ValidationError) -> str:
-    first = problem.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        model: Any = IndexConfig
-        for part in first["loc"][:-1]:
-            model = model.model_fields[str(part)].annotation
-        return f"unknown key '{where}'; keys there: {', '.join(model.model_fields)}"
-    return f"{where}: {first['msg']} (found {first['input']!r})"
+        raise InputError(f"{path.name}: {explain(problem, IndexConfig)}") from problem
+    if config.corpus.path is None:
+        raise InputError(f"{path.name}: no corpus; give --corpus 'FILES' or set corpus.path")
+    return config

@@ -10,10 +10,9 @@ import numpy as np
 from pipeline import storage
 from pipeline.env import SearchRequest
 from pipeline.errors import InputError
+from pipeline.plaid.hits import Hits
 from pipeline.plaid.passages import PassageStore
 from pipeline.plaid.settings import SearchSettings
-
-Ranking = tuple[np.ndarray, np.ndarray]  # int64 pids [n], float32 scores [n], by (score descending, pid ascending)
 
 
 class QueryEncoder(Protocol):
@@ -29,6 +28,7 @@ class Manifest:
     path: Path
     fingerprint: dict[str, Any]
     checkpoint: dict[str, Any]
+    codec: str
     shards: list[dict[str, Any]]
     passages: int
     documents: int
@@ -69,19 +69,22 @@ class IndexShards:
     """Some shards of an index, searched together. Global pid = the shard's pid_offset + number in the shard."""
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
+        from pipeline.plaid.codec import Codec
         from pipeline.plaid.search import ShardSearcher
 
-        shards = [shard for shard in read_manifest(path).shards if shard["shard"] in set(names)]
+        manifest = read_manifest(path)
+        codec = Codec.load(path / manifest.codec)
+        shards = [shard for shard in manifest.shards if shard["shard"] in set(names)]
         self._offsets = np.array([shard["pid_offset"] for shard in shards])
         self._stores = [PassageStore(path / shard["store"] / "passages.arrow") for shard in shards]
-        self._searchers = [ShardSearcher(path / shard["folder"], shard["pid_offset"]) for shard in shards]
+        self._searchers = [ShardSearcher(path / shard["folder"], shard["pid_offset"], codec) for shard in shards]
 
-    def search(self, vectors: Sequence[np.ndarray], k: int, settings: dict[str, Any]) -> list[Ranking]:
+    def search(self, vectors: Sequence[np.ndarray], k: int, settings: dict[str, Any]) -> list[Hits]:
         """Per query the best k passages of these shards."""
-        from pipeline.plaid.search import merge_hits
+        from pipeline.plaid.search import search_shards
 
-        resolved = SearchSettings.resolve(k, settings)
-        return merge_hits([searcher.search(vectors, k, resolved) for searcher in self._searchers], k)
+        resolved = SearchSettings(**{**SearchSettings.default(k).model_dump(), **settings})
+        return search_shards(self._searchers, vectors, k, resolved)
 
     def holds(self, pid: int) -> bool:
         shard = int(np.searchsorted(self._offsets, pid, side="right")) - 1
@@ -98,7 +101,7 @@ class IndexShards:
         return found
 
 
-def hits(ranking: Ranking, passages: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
+def hits(ranking: Hits, passages: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
     """A ranking with its passages' fields, `score` and `rank` (0 is best)."""
     return [
         {**passages[int(pid)], "score": float(score), "rank": rank}

@@ -29,7 +29,7 @@ SCHEMA = pa.schema(
 def write_passages(shard: ShardPlan, corpus: CorpusConfig, splitter: Splitter, folder: Path) -> dict[str, Any]:
     """Reads, splits and stores a shard's documents. Returns counts: documents, passages, and `problems`:
     kind -> {count, ids (the first NAMED)}. An empty text has no passage and is reported; a document without an id is
-    called `file name:row`; a document whose id the shard has already seen keeps its passages and is reported.
+    called `file:row group:row`; a document whose id the shard has already seen keeps its passages and is reported.
     """
     problems = _Problems()
     documents = passages = 0
@@ -38,16 +38,17 @@ def write_passages(shard: ShardPlan, corpus: CorpusConfig, splitter: Splitter, f
         nonlocal documents
         seen: set[str] = set()
         for group in _groups(_documents(shard, corpus, problems)):
-            for document, spans in zip(group, splitter.split_batch([d.text for d in group]), strict=True):
+            splits = splitter.split_batch([document.text for _, document in group])
+            for (name, document), spans in zip(group, splits, strict=True):
                 documents += 1
                 if not spans:
-                    problems.add("empty text", document.id)
-                if document.id in seen:
-                    problems.add("duplicate id", document.id)
-                seen.add(document.id)
+                    problems.add("empty text", name)
+                if name in seen:
+                    problems.add("duplicate id", name)
+                seen.add(name)
                 for chunk, (start, stop) in enumerate(spans):
                     yield {
-                        "doc_id": document.id,
+                        "doc_id": name,
                         "url": document.url,
                         "text": document.text[start:stop],
                         "start": start,
@@ -75,10 +76,14 @@ class PassageStore:
         """The passages of these numbers, in their order, as dicts of doc_id, url, text, start, chunk."""
         return [self._reader.get_batch(n // BATCH).slice(n % BATCH, 1).to_pylist()[0] for n in numbers]
 
-    def texts(self) -> Iterator[list[str]]:
-        """All texts in order, BATCH at a time."""
-        for number in range(self._reader.num_record_batches):
-            yield self._reader.get_batch(number)["text"].to_pylist()
+    @property
+    def pieces(self) -> int:
+        """Number of pieces: runs of BATCH passages, the last one shorter."""
+        return self._reader.num_record_batches
+
+    def piece(self, number: int) -> list[str]:
+        """The texts of one piece, in order."""
+        return self._reader.get_batch(number)["text"].to_pylist()
 
 
 class _Problems:
@@ -100,12 +105,14 @@ def _groups(items: Iterator[T]) -> Iterator[list[T]]:
         yield group
 
 
-def _documents(shard: ShardPlan, corpus: CorpusConfig, problems: _Problems) -> Iterator[Document]:
+def _documents(shard: ShardPlan, corpus: CorpusConfig, problems: _Problems) -> Iterator[tuple[str, Document]]:
+    """(name, document): a document's name is its id, or its place where it has none."""
     for part in shard.slices:
         rows = read_rows(part.path, part.row_group, part.start, part.stop, corpus.text, corpus.id)
         for row, document in enumerate(rows, part.start):
             if document.id is None or not document.id.strip():
-                name = f"{Path(part.path).name}:{part.row_group}:{row}"
-                problems.add("no id", name)
-                document = Document(name, document.url, document.text)
-            yield document
+                place = f"{Path(part.path).name}:{part.row_group}:{row}"
+                problems.add("no id", place)
+                yield place, document
+            else:
+                yield document.id, document

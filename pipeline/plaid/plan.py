@@ -13,12 +13,13 @@ from pipeline.corpus.plan import ShardPlan, plan_shards
 from pipeline.corpus.read import CorpusFile, corpus_files
 from pipeline.errors import InputError
 from pipeline.models.resolve import model_fingerprint, resolve_model
+from pipeline.plaid.checkpoint import read_settings
 from pipeline.plaid.codec import check_nbits
 from pipeline.plaid.config import IndexConfig
 from pipeline.profile import ModelSpec
 
 FORMAT = 1  # of the index folder; raised when older readers could misread it
-OURS = {"plan.json", "commit", "passages", "codec", "shards", "attempts", "MANIFEST.json", "report.json"}
+OURS = {"plan.json", "commit", "passages", "codec", "shards", "pieces", "attempts", "MANIFEST.json", "report.json"}
 
 
 @dataclass(frozen=True)
@@ -35,16 +36,14 @@ class Checkpoint:
     @classmethod
     def of(cls, spec: ModelSpec) -> "Checkpoint":
         """Reads the checkpoint's own settings; downloads it where it is a hub id."""
-        from pipeline.plaid.encoder import read_settings
-
-        folder = Path(resolve_model(spec.source, spec.revision))
+        folder = resolve_model(spec.source, spec.revision)
         settings = read_settings(folder)
         return cls(
             spec.source,
             spec.revision,
             model_fingerprint(folder),
             settings.dim,
-            settings.doc_maxlen,
+            spec.doc_maxlen or settings.doc_maxlen,
             settings.query_maxlen,
         )
 
@@ -68,14 +67,15 @@ def make_plan(config: IndexConfig, spec: ModelSpec) -> Plan:
     Raises InputError: no corpus files, a column missing, nbits that does not divide the dimension, passages longer
     than the checkpoint reads.
     """
-    files = corpus_files(config.corpus.path, config.corpus.text, config.corpus.id)
+    files = corpus_files(str(config.corpus.path), config.corpus.text, config.corpus.id)
     checkpoint = Checkpoint.of(spec)
     check_nbits(checkpoint.dim, config.codec.nbits)
     room = checkpoint.doc_maxlen - 3  # [CLS], the document marker, [SEP]
     if config.split.unit == "tokens" and config.split.size > room:
         raise InputError(
             f"split.size is {config.split.size} tokens, but {checkpoint.source} reads {room} of a passage "
-            f"(doc_maxlen {checkpoint.doc_maxlen} less 3 markers); set split.size={room} or smaller"
+            f"(doc_maxlen {checkpoint.doc_maxlen} less 3 markers); set split.size={room} or smaller, or the profile's "
+            "models.NAME.doc_maxlen larger where the model reads more"
         )
     shards = plan_shards(files, config.shards.documents)
     return Plan(config, checkpoint, shards, _fingerprint(config, checkpoint, files))
@@ -118,7 +118,7 @@ def _fingerprint(config: IndexConfig, checkpoint: Checkpoint, files: list[Corpus
     return {
         "format": FORMAT,
         **config.model_dump(exclude={"corpus": {"path"}, "encoder": True}),
-        "checkpoint": {"fingerprint": checkpoint.fingerprint, "dim": checkpoint.dim},
+        "checkpoint": {name: getattr(checkpoint, name) for name in ("fingerprint", "dim", "doc_maxlen")},
         "files": {os.path.relpath(file.path, root): {"bytes": file.size, "rows": file.rows} for file in files},
     }
 

@@ -1,0 +1,175 @@
+"""`tartan answer`: a question set through a system, on Ray or in this process."""
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pyarrow as pa
+import typer
+from rich.console import Console
+
+from jobs.options import AddressOption, JsonOption, ProfileOption, QuietOption, SetOption, named_indexes
+from pipeline.compose import System
+from pipeline.profile import Profile
+from pipeline.run import Run
+
+Executor = Literal["ray", "local"]
+Say = Callable[[str], None]
+
+
+def answer(
+    system: Annotated[str, typer.Argument(help="System config: a name (configs/systems) or a file.")],
+    questions: Annotated[Path, typer.Option("--questions", help="Question file, JSONL.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder of the run.")],
+    indexes: Annotated[
+        list[str], typer.Option("--index", metavar="NAME=PATH", help="An index the system searches.")
+    ] = [],  # noqa: B006
+    profile: ProfileOption = "embedded",
+    sets: SetOption = [],  # noqa: B006 - typer reads the defaults, nobody changes them
+    executor: Annotated[Executor, typer.Option(help="ray, or local: everything in this process.")] = "ray",
+    part_size: Annotated[int, typer.Option(min=1, help="Questions of one part, the unit that is committed.")] = 64,
+    address: AddressOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> int:
+    """Answer every question; run the same command again to continue where it stopped.
+
+    Examples:
+
+        tartan answer hltcoe --questions questions.jsonl --index plaid=idx --out run
+
+        tartan answer hltcoe --questions q.jsonl --index idx --out run --set filter_snippets.min_cosine=0.5
+    """
+    say: Say = (lambda text: None) if quiet or as_json else (lambda text: print(text, file=sys.stderr))
+    job = prepare(system, questions, indexes, profile, sets, out, part_size)
+    finished = job.run(executor, address, say)
+    failed = job.folder.failed_rows()
+    if as_json:
+        print(json.dumps({"run": str(out), **finished, "errors": failed}))
+    else:
+        console = Console(highlight=False)
+        console.print(f"{out}: {finished['rows']} questions, {finished['failed']} failed, {finished['seconds']:.0f} s.")
+        for note, count in finished["notes"].items():
+            console.print(f"  {count} x {note}", markup=False)
+        for row in failed:
+            console.print(f"  failed {row['id']}: {row['stage']}: {row['kind']}: {row['message']}", markup=False)
+    return 1 if failed else 0
+
+
+@dataclass(frozen=True)
+class Job:
+    """A checked answering job. Nothing has started, but its folder is opened."""
+
+    system: System
+    profile: Profile
+    indexes: dict[str, Path]
+    table: pa.Table
+    folder: Run
+
+    def run(self, executor: Executor, address: str | None, say: Say) -> dict[str, Any]:
+        """Answers what the folder lacks, commits part after part, and returns the manifest's `finished`."""
+        if self.folder.resumed:
+            say(self.folder.progress())
+        if self.folder.missing_parts():
+            (self._on_ray if executor == "ray" else self._here)(address, say)
+        return self.folder.finish()
+
+    def _here(self, address: str | None, say: Say) -> None:
+        from pipeline.execute import run_local
+        from pipeline.local import LocalEnv
+
+        env = LocalEnv(self.profile, self.indexes)
+        try:
+            self._commit(run_local(self.system.stages, env, self.folder.parts(self.table)), say)
+        finally:
+            env.close()
+
+    def _on_ray(self, address: str | None, say: Say) -> None:
+        from ray_cluster.connect import connect
+        from ray_cluster.execute import run_on_ray
+        from ray_cluster.pools import RayEnv, demand
+
+        roles = self.system.roles()
+        connect(address, *demand(self.profile, roles, len(self.indexes)))
+        env = RayEnv.start(self.profile, roles, self.indexes, say=say)
+        try:
+            self._commit(run_on_ray(self.system.stages, env, self.folder.parts(self.table)), say)
+        finally:
+            env.stop()
+
+    def _commit(self, parts: Any, say: Say) -> None:
+        for number, table in parts:
+            self.folder.commit_part(number, table)
+            say(self.folder.progress())
+
+
+def prepare(
+    system_name: str,
+    questions: Path,
+    index_options: list[str],
+    profile_name: str,
+    sets: list[str],
+    out: Path,
+    part_size: int = 64,
+) -> Job:
+    """Checks everything that can be known without loading a model, and opens the run's folder.
+
+    Raises InputError: config, profile, questions, an index that is absent, unfinished or of another checkpoint, a
+    folder that holds something else or another run.
+    """
+    from pipeline.compose import load_profile, load_system
+    from pipeline.models.resolve import model_fingerprint, resolve_model
+    from pipeline.plaid.index import check_checkpoint, read_manifest
+    from pipeline.questions import read_questions
+    from pipeline.schema import question_table
+    from pipeline.settings import split_sets
+
+    ours, for_profile = split_sets(sets)
+    profile = load_profile(profile_name, for_profile)
+    system = load_system(system_name, profile, ours)
+    indexes = {name: path.absolute() for name, path in named_indexes(index_options, system.indexes()).items()}
+    asked = read_questions(questions)
+    manifests = {name: read_manifest(path) for name, path in indexes.items()}
+    if manifests:
+        retriever = profile.model("retriever")
+        fingerprint = model_fingerprint(resolve_model(retriever.source, retriever.revision))
+        for manifest in manifests.values():
+            check_checkpoint(manifest, retriever.source, fingerprint)
+    models = {
+        role: profile.model(role).model_dump() for role in (*system.roles(), *(["retriever"] if manifests else []))
+    }
+    identity = {
+        "system": system.resolved,
+        "prompts": {name: prompt.sha256 for name, prompt in system.prompts().items()},
+        "models": {role: {k: v for k, v in spec.items() if k in MODEL_IDENTITY} for role, spec in models.items()},
+        "questions": hashlib.sha256(questions.read_bytes()).hexdigest(),
+        "indexes": {name: manifest.fingerprint for name, manifest in manifests.items()},
+    }
+    about = {
+        "system": system.name,
+        "profile": profile.name,
+        "models": models,
+        "questions": str(questions),
+        "indexes": {name: str(path) for name, path in indexes.items()},
+    }
+    run = Run.open(out, {**about, "identity": identity}, asked.num_rows, part_size)
+    return Job(system, profile, indexes, question_table(asked), run)
+
+
+MODEL_IDENTITY = (
+    "engine",
+    "source",
+    "revision",
+    "dtype",
+    "max_model_len",
+)  # what answers depend on; the rest is hardware
+
+
+if __name__ == "__main__":
+    from jobs.cli import run_alone
+
+    run_alone("answer")

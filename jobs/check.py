@@ -1,0 +1,58 @@
+"""`tartan check`: everything about configs that can be known without loading a model."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from jobs.options import ProfileOption, SetOption
+
+
+def check(
+    files: Annotated[
+        list[str], typer.Argument(help="System, profile or index configs: files, or names of shipped systems.")
+    ],
+    profile: ProfileOption = "embedded",
+    sets: SetOption = [],  # noqa: B006 - typer reads the default, nobody changes it
+) -> int:
+    """Check configs and say what each system does, stage by stage.
+
+    Examples:
+
+        tartan check hltcoe
+
+        tartan check configs/systems/*.yaml --profile paper
+
+        tartan check hltcoe --set filter_snippets.min_cosine=0.5
+    """
+    from pipeline.compose import load_profile, load_system
+    from pipeline.plaid.config import load_index_config
+    from pipeline.schema import type_name
+    from pipeline.settings import split_sets
+
+    rest, ours = split_sets(sets)
+    models = load_profile(profile, ours)
+    console = Console()
+    for file in files:
+        kind = Path(file).resolve().parent.name if Path(file).is_file() else "systems"
+        if kind == "profiles":
+            load_profile(file, [])
+            console.print(f"{file}: profile, valid")
+        elif kind == "indexes":
+            load_index_config(file, "any", [])
+            console.print(f"{file}: index, valid")
+        else:
+            system = load_system(file, models, rest)
+            console.print(f"{file}: system of {len(system.stages)} stages, valid with profile {profile}")
+            for number, stage in enumerate(system.stages, 1):
+                reads = ", ".join(stage.reads())
+                writes = ", ".join(f"{name} ({type_name(kind)})" for name, kind in stage.writes().items())
+                console.print(f"  {number} {stage.name}: {reads} -> {writes}", highlight=False, markup=False)
+    return 0
+
+
+if __name__ == "__main__":
+    from jobs.cli import run_alone
+
+    run_alone("check")

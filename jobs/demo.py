@@ -1,0 +1,81 @@
+"""`tartan demo`: the main job on data and models that install from PyPI."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from jobs.answer import prepare
+from jobs.index import build_index
+from jobs.options import AddressOption, SetOption
+from jobs.score import score_run
+
+SHARDS = 4
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder of corpus, index and runs.")] = Path("demo"),
+    systems: Annotated[str, typer.Option("--systems", help="Systems to run, with commas between.")] = "hltcoe",
+    pages: Annotated[int, typer.Option(min=1, help="Pages of the World Factbook to index.")] = 64,
+    questions: Annotated[int, typer.Option(min=1, help="Questions to answer, from the shipped set's start.")] = 24,
+    full: Annotated[bool, typer.Option("--full", help="All pages and all questions.")] = False,
+    sets: SetOption = [],  # noqa: B006 - typer reads the default, nobody changes it
+    address: AddressOption = None,
+) -> int:
+    """Index a slice of the CIA World Factbook, answer questions about it, and score the answers.
+
+    Run again to continue. Another size needs another --out.
+
+    Examples:
+
+        tartan demo
+
+        tartan demo --full --out demo-full
+    """
+    from pipeline.compose import load_system
+    from pipeline.corpus.factbook import QUESTIONS, write_factbook
+
+    started = time.perf_counter()
+    console = Console(highlight=False)
+    files = write_factbook(out / "corpus", None if full else pages)
+    lines = QUESTIONS.read_text(encoding="utf-8").splitlines()
+    asked = out / "questions.jsonl"
+    asked.write_text("\n".join(lines if full else lines[:questions]) + "\n", encoding="utf-8")
+    count = sum(_rows(file) for file in files)
+    console.print(f"1. Corpus: {count} pages of the World Factbook in {len(files)} files, {out / 'corpus'}")
+    report = build_index(
+        None, str(out / "corpus"), out / "index", "embedded", [f"shards.documents={-(-count // SHARDS)}"], address
+    )
+    console.print(
+        f"2. Index: {report['passages']:,} passages, {report['embeddings']:,} vectors, {report['shards']} shards, "
+        f"{report['megabytes']:.0f} MB in {report['seconds']:.0f} s, {out / 'index'}"
+    )
+    failed = 0
+    for name in systems.split(","):
+        run = out / "runs" / name
+        indexes = [f"{index}={out / 'index'}" for index in load_system(name).indexes()]
+        job = prepare(name, asked, indexes, "embedded", sets, run)
+        finished = job.run("ray", address, lambda text: print(f"   {text}", file=sys.stderr))
+        failed += finished["failed"]
+        console.print(f"3. Run of {name}: {finished['rows']} questions in {finished['seconds']:.0f} s, {run}")
+        console.print(score_run(run).to_rich())
+        console.print(f"   scores: {run / 'scores.parquet'}, answers for LiveRAG's checker: {run / 'answers.jsonl'}")
+    console.print(
+        f"Done in {time.perf_counter() - started:.0f} s. Look at hits: tartan search {out / 'index'} 'your query'"
+    )
+    return 1 if failed else 0
+
+
+def _rows(file: Path) -> int:
+    import pyarrow.parquet as pq
+
+    return pq.read_metadata(file).num_rows
+
+
+if __name__ == "__main__":
+    from jobs.cli import run_alone
+
+    run_alone("demo")

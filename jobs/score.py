@@ -1,0 +1,56 @@
+"""`tartan score`: a run's metrics with intervals."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from jobs.options import JsonOption
+
+if TYPE_CHECKING:
+    from pipeline.scoring.table import ScoreTable
+
+
+def score(
+    run: Annotated[Path, typer.Argument(help="Folder that `tartan answer --out` wrote.")],
+    gold: Annotated[Path | None, typer.Option("--gold", help="Question file whose answers and doc_ids to use.")] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Score a run against its gold: retrieval and answers, with n and 95% intervals.
+
+    Writes RUN/scores.parquet (the table) and RUN/question-scores.parquet (every question).
+
+    Examples:
+
+        tartan score demo/runs/hltcoe
+
+        tartan score run --gold questions.jsonl --json
+    """
+    table = score_run(run, gold)
+    if as_json:
+        print(json.dumps(table.summary.to_pylist(), indent=2))
+    else:
+        Console().print(table.to_rich())
+    return 0
+
+
+def score_run(run: Path, gold: Path | None = None) -> "ScoreTable":
+    """Scores a run's rows and writes the two Parquet files into its folder."""
+    from pipeline.questions import read_questions
+    from pipeline.scoring.run import apply_gold, read_run
+    from pipeline.scoring.score import score_rows
+
+    rows = read_run(run)
+    if gold is not None:
+        rows = apply_gold(rows, read_questions(gold))
+    table = score_rows(rows)
+    table.to_parquet(run / "scores.parquet")
+    return table
+
+
+if __name__ == "__main__":
+    from jobs.cli import run_alone
+
+    run_alone("score")
