@@ -45,8 +45,8 @@ def answer(
         tartan answer hltcoe --questions q.jsonl --index idx --out run --set filter_snippets.min_cosine=0.5
     """
     say: Say = (lambda text: None) if quiet or as_json else (lambda text: print(text, file=sys.stderr))
-    job = prepare(system, questions, indexes, profile, sets, out, part_size)
-    finished = job.run(executor, address, say)
+    job = prepare(system, questions, indexes, profile, sets, out, executor, address, part_size)
+    finished = job.run(say)
     failed = job.folder.failed_rows()
     if as_json:
         print(json.dumps({"run": str(out), **finished, "errors": failed}))
@@ -62,23 +62,24 @@ def answer(
 
 @dataclass(frozen=True)
 class Job:
-    """A checked answering job. Nothing has started, but its folder is opened."""
+    """A checked answering job: the cluster is joined and the run's folder open, no model is loaded."""
 
     system: System
     profile: Profile
     indexes: dict[str, Path]
     table: pa.Table
     folder: Run
+    executor: Executor
 
-    def run(self, executor: Executor, address: str | None, say: Say) -> dict[str, Any]:
+    def run(self, say: Say) -> dict[str, Any]:
         """Answers what the folder lacks, commits part after part, and returns the manifest's `finished`."""
         if self.folder.resumed:
             say(self.folder.progress())
         if self.folder.missing_parts():
-            (self._on_ray if executor == "ray" else self._here)(address, say)
+            (self._on_ray if self.executor == "ray" else self._here)(say)
         return self.folder.finish()
 
-    def _here(self, address: str | None, say: Say) -> None:
+    def _here(self, say: Say) -> None:
         from pipeline.execute import run_local
         from pipeline.local import LocalEnv
 
@@ -88,14 +89,11 @@ class Job:
         finally:
             env.close()
 
-    def _on_ray(self, address: str | None, say: Say) -> None:
-        from ray_cluster.connect import connect
+    def _on_ray(self, say: Say) -> None:
         from ray_cluster.execute import run_on_ray
-        from ray_cluster.pools import RayEnv, demand
+        from ray_cluster.pools import RayEnv
 
-        roles = self.system.roles()
-        connect(address, *demand(self.profile, roles, len(self.indexes)))
-        env = RayEnv.start(self.profile, roles, self.indexes, say=say)
+        env = RayEnv.start(self.profile, self.system.roles(), self.indexes, say=say)
         try:
             self._commit(run_on_ray(self.system.stages, env, self.folder.parts(self.table)), say)
         finally:
@@ -114,12 +112,14 @@ def prepare(
     profile_name: str,
     sets: list[str],
     out: Path,
+    executor: Executor = "ray",
+    address: str | None = None,
     part_size: int = 64,
 ) -> Job:
-    """Checks everything that can be known without loading a model, and opens the run's folder.
+    """Checks everything that can be known without loading a model, joins the cluster, and opens the run's folder.
 
     Raises InputError: config, profile, questions, an index that is absent, unfinished or of another checkpoint, a
-    folder that holds something else or another run.
+    cluster that lacks what the profile wants, a folder that holds something else or another run.
     """
     from pipeline.compose import load_profile, load_system
     from pipeline.models.resolve import model_fingerprint, resolve_model
@@ -156,8 +156,13 @@ def prepare(
         "questions": str(questions),
         "indexes": {name: str(path) for name, path in indexes.items()},
     }
+    if executor == "ray":
+        from ray_cluster.connect import connect
+        from ray_cluster.pools import demand
+
+        connect(address, *demand(profile, system.roles(), len(indexes)))
     run = Run.open(out, {**about, "identity": identity}, asked.num_rows, part_size)
-    return Job(system, profile, indexes, question_table(asked), run)
+    return Job(system, profile, indexes, question_table(asked), run, executor)
 
 
 MODEL_IDENTITY = (

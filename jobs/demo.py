@@ -57,8 +57,8 @@ def demo(
     for name in systems.split(","):
         run = out / "runs" / name
         indexes = [f"{index}={out / 'index'}" for index in load_system(name).indexes()]
-        job = prepare(name, asked, indexes, "embedded", sets, run)
-        finished = job.run("ray", address, lambda text: print(f"   {text}", file=sys.stderr))
+        job = prepare(name, asked, indexes, "embedded", sets, run, address=address)
+        finished = job.run(lambda text: print(f"   {text}", file=sys.stderr))
         failed += finished["failed"]
         console.print(f"3. Run of {name}: {finished['rows']} questions in {finished['seconds']:.0f} s, {run}")
         console.print(score_run(run).to_rich())

@@ -10,9 +10,11 @@ import numpy as np
 from pipeline import storage
 from pipeline.env import SearchRequest
 from pipeline.errors import InputError
+from pipeline.models.resolve import model_fingerprint, resolve_model
 from pipeline.plaid.hits import Hits
 from pipeline.plaid.passages import PassageStore
 from pipeline.plaid.settings import SearchSettings
+from pipeline.profile import ModelSpec
 
 
 class QueryEncoder(Protocol):
@@ -55,14 +57,20 @@ def read_manifest(path: Path) -> Manifest:
     return Manifest(path, **{name: values[name] for name in Manifest.__dataclass_fields__ if name != "path"})
 
 
-def check_checkpoint(manifest: Manifest, source: str, fingerprint: str) -> None:
-    """Raises InputError where the index was built with another checkpoint than the one that would encode queries."""
+def check_index(path: Path, spec: ModelSpec) -> Manifest:
+    """The manifest of a finished index that `spec`, the retriever, can search.
+
+    Raises InputError as `read_manifest` does, and where the index was built with another checkpoint.
+    """
+    manifest = read_manifest(path)
+    fingerprint = model_fingerprint(resolve_model(spec.source, spec.revision))
     if manifest.checkpoint["fingerprint"] != fingerprint:
         raise InputError(
-            f"{manifest.path} was built with the checkpoint {manifest.checkpoint['source']} "
-            f"({manifest.checkpoint['fingerprint'][:12]}), the profile's retriever is {source} ({fingerprint[:12]}); "
-            "use the profile it was built with, or build another index"
+            f"{path} was built with the checkpoint {manifest.checkpoint['source']} "
+            f"({manifest.checkpoint['fingerprint'][:12]}), the profile's retriever is {spec.source} "
+            f"({fingerprint[:12]}); use the profile it was built with, or build another index"
         )
+    return manifest
 
 
 class IndexShards:
