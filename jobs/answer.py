@@ -122,8 +122,7 @@ def prepare(
     cluster that lacks what the profile wants, a folder that holds something else or another run.
     """
     from pipeline.compose import load_profile, load_system
-    from pipeline.models.resolve import model_fingerprint, resolve_model
-    from pipeline.plaid.index import check_checkpoint, read_manifest
+    from pipeline.plaid.index import check_index
     from pipeline.questions import read_questions
     from pipeline.schema import question_table
     from pipeline.settings import split_sets
@@ -133,15 +132,9 @@ def prepare(
     system = load_system(system_name, profile, ours)
     indexes = {name: path.absolute() for name, path in named_indexes(index_options, system.indexes()).items()}
     asked = read_questions(questions)
-    manifests = {name: read_manifest(path) for name, path in indexes.items()}
-    if manifests:
-        retriever = profile.model("retriever")
-        fingerprint = model_fingerprint(resolve_model(retriever.source, retriever.revision))
-        for manifest in manifests.values():
-            check_checkpoint(manifest, retriever.source, fingerprint)
-    models = {
-        role: profile.model(role).model_dump() for role in (*system.roles(), *(["retriever"] if manifests else []))
-    }
+    manifests = {name: check_index(path, profile.model("retriever")) for name, path in indexes.items()}
+    roles = [*system.roles(), *(["retriever"] if manifests else [])]
+    models = {role: profile.model(role).model_dump() for role in roles}
     identity = {
         "system": system.resolved,
         "prompts": {name: prompt.sha256 for name, prompt in system.prompts().items()},

@@ -35,10 +35,9 @@ def search(
     from pipeline.env import SearchRequest
     from pipeline.errors import InputError
     from pipeline.local import LocalEnv
-    from pipeline.plaid.index import read_manifest
+    from pipeline.plaid.index import check_index
     from pipeline.settings import split_sets
 
-    manifest = read_manifest(index)
     if blank := [query for query in queries if not query.strip()]:
         raise InputError(f"query {blank[0]!r} is empty; give some words")
     rest, ours = split_sets(sets)
@@ -46,7 +45,9 @@ def search(
         raise InputError(
             f"--set {rest[0]}: `tartan search` has profile keys only, for example models.NAME.dtype=float32"
         )
-    env = LocalEnv(load_profile(profile, ours), {"index": manifest.path})
+    models = load_profile(profile, ours)
+    check_index(index, models.model("retriever"))
+    env = LocalEnv(models, {"index": index})
     given = {"ncells": ncells, "centroid_score_threshold": centroid_score_threshold, "ndocs": ndocs}
     settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if exhaustive:

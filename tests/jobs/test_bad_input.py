@@ -48,7 +48,7 @@ def _refused(outcome: tuple[int, str], *said: str) -> None:
 @pytest.mark.parametrize(
     ("stages", "said"),
     [
-        ([RETRIEVE.replace("k: 3", "depth: 3"), ANSWER], ["stage 1 (search)", "depth", "queries, k"]),
+        ([RETRIEVE.replace("k: 3", "depth: 3"), ANSWER], ["stage 1 (search)", "depth", "index, k, queries, into"]),
         (["- serch: {index: plaid}"], ["serch", "Did you mean 'search'?"]),
         ([ANSWER], ["stage 1 (answer)", "reads 'passages'", "no earlier stage writes"]),
         ([RETRIEVE, ANSWER.replace("report", "no_slots")], ["no_slots", "context"]),

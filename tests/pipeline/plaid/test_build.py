@@ -18,7 +18,7 @@ from pipeline.models.resolve import resolve_model
 from pipeline.plaid import build
 from pipeline.plaid.codec import Codec
 from pipeline.plaid.config import load_index_config
-from pipeline.plaid.index import LocalSearcher, check_checkpoint, read_manifest
+from pipeline.plaid.index import LocalSearcher, check_index, read_manifest
 from pipeline.plaid.plan import Plan, freeze_plan, make_plan
 from pipeline.profile import ModelSpec
 
@@ -278,11 +278,14 @@ def test_not_an_index(tmp_path: Path) -> None:
         read_manifest(tmp_path)
 
 
-def test_another_checkpoint_is_refused(built: tuple[Path, Path]) -> None:
-    manifest = read_manifest(built[1])
-    check_checkpoint(manifest, SPEC.source, manifest.checkpoint["fingerprint"])
-    with pytest.raises(InputError, match="was built with the checkpoint embedded:minilm-colbert"):
-        check_checkpoint(manifest, "other/model", "0" * 64)
+def test_another_checkpoint_is_refused(built: tuple[Path, Path], tmp_path: Path) -> None:
+    assert check_index(built[1], SPEC).passages > 0
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    with pytest.raises(
+        InputError, match=r"was built with the checkpoint embedded:minilm-colbert .* retriever is .*model"
+    ):
+        check_index(built[1], ModelSpec(engine="late-interaction", source=str(tmp_path / "model")))
 
 
 def test_an_output_folder_that_holds_something_else(built: tuple[Path, Path], tmp_path: Path) -> None:
