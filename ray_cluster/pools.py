@@ -1,0 +1,174 @@
+"""The environment of stages on a cluster: one pool of actors for each model and each index, shared by whoever asks.
+
+A model is loaded once (per replica), however many roles, stages and stage workers use it. Stage workers hold clients,
+whose calls wait a bounded time; a model or searcher that is gone ends the job as EngineError.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import ray
+
+from pipeline.env import ChatRequest, Completion, SearchRequest
+from pipeline.errors import InputError
+from pipeline.profile import ModelSpec, Profile
+from ray_cluster.actors import ModelActor, Pool, SearchActor, imported, new_actor
+
+RETRIEVER = "retriever"  # the role that encodes the queries of every index
+LLM_CALLS = 16  # stage workers whose requests one engine batches together
+
+
+@dataclass(frozen=True)
+class Makers:
+    """Where actors find what builds their contents, as `module:function`."""
+
+    model: str = "pipeline.local:make_model"  # (ModelSpec) -> an engine
+    shards: str = "pipeline.plaid.index:open_shards"  # (path, shard names) -> IndexShards
+    manifest: str = "pipeline.plaid.index:read_manifest"  # (path) -> Manifest, read by the driver
+
+
+class ModelClient:
+    """`LLM` and `Embedder` of a stage worker."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self.max_model_len: int = pool.facts.get("max_model_len") or 0
+
+    def chat(self, requests: Sequence[ChatRequest]) -> list[Completion]:
+        return self._pool.ask("chat", list(requests)) if requests else []
+
+    def count_tokens(self, messages: Sequence[dict[str, str]]) -> int:
+        """A call of its own (about a millisecond), beside the generations under way: the engine has the template."""
+        return self._pool.aside("count_tokens", list(messages))
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        return self._pool.ask("embed", list(texts))
+
+
+class IndexClient:
+    """`Searcher` of a stage worker: queries encoded once, all shards asked, text fetched for the merged top k only."""
+
+    def __init__(self, pool: Pool, encoder: Pool) -> None:
+        self._pool, self._encoder = pool, encoder
+
+    def search(self, request: SearchRequest) -> list[list[dict[str, Any]]]:
+        from pipeline.plaid.hits import merge_hits
+        from pipeline.plaid.index import hits
+
+        queries = list(dict.fromkeys(request.queries))
+        if not queries:
+            return []
+        vectors = self._encoder.ask("encode_queries", queries)
+        rankings = merge_hits(self._pool.ask_all("search", vectors, request.k, dict(request.settings)), request.k)
+        wanted = sorted({int(pid) for pids, _ in rankings for pid in pids})
+        passages = {pid: row for part in self._pool.ask_all("passages", wanted) for pid, row in part.items()}
+        found = dict(zip(queries, rankings, strict=True))
+        return [hits(found[query], passages) for query in request.queries]
+
+
+class RayEnv:
+    """`Env` over actor pools. Picklable: every stage worker gets a copy, whose clients share the pools."""
+
+    def __init__(self, models: dict[str, Pool], roles: dict[str, str], indexes: dict[str, Pool]) -> None:
+        self._models, self._roles, self._indexes = models, roles, indexes
+
+    @classmethod
+    def start(
+        cls,
+        profile: Profile,
+        roles: Iterable[str],
+        indexes: Mapping[str, str | Path] | None = None,
+        *,
+        makers: Makers = Makers(),
+        timeout_s: float = 1800,
+        load_timeout_s: float = 1800,
+        say: Callable[[str], None] = print,
+    ) -> "RayEnv":
+        """Starts the pools that `roles` and `indexes` (name -> path) need, and returns when all are ready.
+
+        Two roles of one model share its pool. Searchers: `profile.search_workers` an index, never more than it has
+        shards, which are dealt in turn. `timeout_s` bounds each later call, `load_timeout_s` the wait here. Raises
+        InputError for what is wrong with a model or index, EngineError for one that does not come up; both name it.
+        """
+        indexes = dict(indexes or {})
+        wanted = _roles(roles, bool(indexes))
+        names = {name: imported(makers.manifest)(Path(path)).shard_names() for name, path in indexes.items()}
+        env = cls({}, {role: profile.roles[role] for role in wanted}, {})
+        try:
+            for model in dict.fromkeys(env._roles.values()):
+                spec = profile.models[model]
+                actors = [_model_actor(spec, model, makers) for _ in range(spec.replicas)]
+                env._models[model] = Pool(f"model '{model}' ({spec.source})", actors, timeout_s)
+            for name, path in indexes.items():
+                dealt = _deal(names[name], profile.search_workers)
+                actors = [_search_actor(profile, Path(path), shards, makers) for shards in dealt]
+                env._indexes[name] = Pool(f"index '{name}' ({path})", actors, timeout_s)
+            pools = [*env._models.values(), *env._indexes.values()]
+            say("loading " + ", ".join(f"{pool.what} x {len(pool.actors)}" for pool in pools))
+            deadline = time.monotonic() + load_timeout_s
+            for pool in pools:
+                pool.fill(deadline)
+        except BaseException:
+            env.stop()
+            raise
+        return env
+
+    def llm(self, role: str) -> ModelClient:
+        return ModelClient(self._models[self._roles[role]])
+
+    def embedder(self, role: str) -> ModelClient:
+        return ModelClient(self._models[self._roles[role]])
+
+    def searcher(self, index: str) -> IndexClient:
+        return IndexClient(self._indexes[index], self._models[self._roles[RETRIEVER]])
+
+    def stop(self) -> None:
+        """Ends every actor of every pool. Stopping twice is fine."""
+        for pool in [*self._models.values(), *self._indexes.values()]:
+            for actor in pool.actors:
+                ray.kill(actor)
+            pool.actors.clear()
+
+
+def demand(profile: Profile, roles: Iterable[str], indexes: int) -> tuple[float, float]:
+    """(CPUs, GPUs) that `RayEnv.start` holds at most for these roles and so many indexes; `connect` wants them."""
+    models = {profile.roles[role] for role in _roles(roles, indexes > 0)}
+    specs = [profile.models[model] for model in models]
+    searchers = indexes * profile.search_workers * profile.search_cpus
+    return sum(spec.replicas * spec.cpus for spec in specs) + searchers, sum(
+        spec.replicas * spec.gpus for spec in specs
+    )
+
+
+def _roles(roles: Iterable[str], searching: bool) -> list[str]:
+    return list(dict.fromkeys([*roles, RETRIEVER] if searching else roles))
+
+
+def _deal(shards: Sequence[str], workers: int) -> list[list[str]]:
+    """Shards in turn to at most `workers` hands, none empty."""
+    hands = max(1, min(workers, len(shards)))
+    return [list(shards[hand::hands]) for hand in range(hands)]
+
+
+def _model_actor(spec: ModelSpec, model: str, makers: Makers) -> Any:
+    _check_fits(f"models.{model}", spec.cpus, spec.gpus)
+    calls = LLM_CALLS if spec.kind == "llm" else 1  # an encoder's forward pass already uses all of its threads
+    return new_actor(ModelActor, makers.model, (spec,), calls=calls, cpus=spec.cpus, gpus=spec.gpus)
+
+
+def _search_actor(profile: Profile, path: Path, shards: list[str], makers: Makers) -> Any:
+    return new_actor(SearchActor, makers.shards, (path, shards), calls=1, cpus=profile.search_cpus, gpus=0)
+
+
+def _check_fits(what: str, cpus: float, gpus: float) -> None:
+    """A replica lives on one node: the cluster's total says nothing of it."""
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if not any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
+        raise InputError(
+            f"{what}: a replica wants {cpus:g} CPUs and {gpus:g} GPUs on one node, and no node of the cluster has "
+            f"both; set {what}.cpus or {what}.gpus lower, or join a cluster of larger nodes"
+        )
