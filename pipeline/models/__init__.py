@@ -1,0 +1,1 @@
+"""The models behind the roles of a profile: embedded folders, hub downloads, embedders."""
