@@ -109,14 +109,10 @@ class _Passages:
 class _Encoder:
     def __init__(self, plan: Plan, out: Path, spec: ModelSpec) -> None:
         from pipeline.local import make_model
-        from pipeline.plaid.codec import Codec
+        from pipeline.plaid.build import open_codec
 
-        record = storage.committed(out, "codec")
-        if record is None:
-            raise UnfinishedError(f"{out}: no codec to encode with")
-        self._folder = out / record["folder"]
-        self._codec = Codec.load(self._folder)
         self._plan, self._out, self._encoder = plan, out, make_model(spec)
+        self._codec, self._folder = open_codec(out, self._encoder)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         from pipeline.plaid.build import encode_step

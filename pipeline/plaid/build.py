@@ -78,8 +78,31 @@ def codec_step(plan: Plan, out: Path, encoder: DocumentEncoder) -> dict[str, Any
     )
     with storage.attempt(out) as folder:
         codec.save(folder)
-        record = {"sample_passages": passages, "sample_vectors": len(points), "estimated_vectors": estimate}
-        return storage.commit(out, "codec", folder, record | {"centroids": len(codec.centroids)})
+        record = {
+            "centroids": len(codec.centroids),
+            "dtype": encoder.dtype,
+            "sample_passages": passages,
+            "sample_vectors": len(points),
+            "estimated_vectors": estimate,
+        }
+        return storage.commit(out, "codec", folder, record)
+
+
+def open_codec(out: Path, encoder: DocumentEncoder) -> tuple[Codec, Path]:
+    """The committed codec and its folder.
+
+    Raises UnfinishedError where it was trained in another precision than `encoder` computes in: a build spread over
+    unlike machines would depend on which of them took a shard.
+    """
+    record = storage.committed(out, "codec")
+    if record is None:
+        raise UnfinishedError(f"{out}: its codec has not been trained")
+    if record["dtype"] != encoder.dtype:
+        raise UnfinishedError(
+            f"{out}: the codec was trained on {record['dtype']} vectors and this machine encodes in {encoder.dtype}; "
+            "set models.NAME.dtype to one that all machines have, and build in a new --out"
+        )
+    return Codec.load(out / record["folder"]), out / record["folder"]
 
 
 def encode_step(

@@ -17,6 +17,8 @@ Piece = tuple[str, int]  # shard, number of the piece in the shard
 
 
 class DocumentEncoder(Protocol):
+    dtype: str  # that vectors are computed in: "float32", "bfloat16"
+
     def encode_documents(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """float32 [sum of doclens, dim] unit vectors, and doclens int32 [len(texts)]."""
         ...

@@ -78,7 +78,7 @@ def make_plan(config: IndexConfig, spec: ModelSpec) -> Plan:
             "models.NAME.doc_maxlen larger where the model reads more"
         )
     shards = plan_shards(files, config.shards.documents)
-    return Plan(config, checkpoint, shards, _fingerprint(config, checkpoint, files))
+    return Plan(config, checkpoint, shards, _fingerprint(config, checkpoint, spec, files))
 
 
 def freeze_plan(plan: Plan, out: Path) -> None:
@@ -113,12 +113,15 @@ def _as_dict(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _fingerprint(config: IndexConfig, checkpoint: Checkpoint, files: list[CorpusFile]) -> dict[str, Any]:
+def _fingerprint(
+    config: IndexConfig, checkpoint: Checkpoint, spec: ModelSpec, files: list[CorpusFile]
+) -> dict[str, Any]:
     root = os.path.commonpath([os.path.dirname(file.path) for file in files])  # a moved corpus is the same corpus
     return {
         "format": FORMAT,
         **config.model_dump(exclude={"corpus": {"path"}, "encoder": True}),
         "checkpoint": {name: getattr(checkpoint, name) for name in ("fingerprint", "dim", "doc_maxlen")},
+        "encoder": {"dtype": spec.dtype, "batch_tokens": spec.batch_tokens},  # both move the last bits of vectors
         "files": {os.path.relpath(file.path, root): {"bytes": file.size, "rows": file.rows} for file in files},
     }
 

@@ -16,7 +16,6 @@ from pipeline.env import SearchRequest
 from pipeline.errors import InputError, UnfinishedError
 from pipeline.models.resolve import resolve_model
 from pipeline.plaid import build
-from pipeline.plaid.codec import Codec
 from pipeline.plaid.config import load_index_config
 from pipeline.plaid.index import LocalSearcher, check_index, read_manifest
 from pipeline.plaid.plan import Plan, freeze_plan, make_plan
@@ -28,6 +27,8 @@ DIM = 384
 
 class StubEncoder:
     """One unit vector a word, the same for the same word everywhere."""
+
+    dtype = "float32"
 
     def encode_documents(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         vectors = [self._words(text) for text in texts]
@@ -71,10 +72,9 @@ def _build(plan: Plan, out: Path, encoder: StubEncoder = StubEncoder()) -> dict[
     tokenizer = resolve_model(SPEC.source)
     for shard in plan.shards:
         build.passages_step(plan, shard.shard, out, tokenizer)
-    record = build.codec_step(plan, out, encoder)
-    codec = Codec.load(out / record["folder"])
+    build.codec_step(plan, out, encoder)
     for shard in plan.shards:
-        build.encode_step(plan, shard.shard, out, encoder, codec, out / record["folder"])
+        build.encode_step(plan, shard.shard, out, encoder, *build.open_codec(out, encoder))
     return build.publish_step(plan, out)
 
 
@@ -139,12 +139,11 @@ def test_a_build_continued_anywhere_has_the_same_bytes(
         for shard in plan.shards:
             build.passages_step(plan, shard.shard, out, resolve_model(SPEC.source))
     if killed_after not in ("plan", "passages"):
-        record = build.codec_step(plan, out, StubEncoder())
+        build.codec_step(plan, out, StubEncoder())
         if killed_after != "codec":
-            codec = Codec.load(out / record["folder"])
             shards = plan.shards[:1] if killed_after == "one shard" else plan.shards
             for shard in shards:
-                build.encode_step(plan, shard.shard, out, StubEncoder(), codec, out / record["folder"])
+                build.encode_step(plan, shard.shard, out, StubEncoder(), *build.open_codec(out, StubEncoder()))
     _build(plan, out)
     assert _hashes(out) == _hashes(whole)
 
@@ -156,8 +155,16 @@ def test_what_is_committed_is_not_redone(built: tuple[Path, Path]) -> None:
         def encode_documents(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
             raise AssertionError("encoded again")
 
-    record = build.codec_step(_plan(corpus), out, Broken())
-    build.encode_step(_plan(corpus), "00000", out, Broken(), Codec.load(out / record["folder"]), out / record["folder"])
+    build.codec_step(_plan(corpus), out, Broken())
+    build.encode_step(_plan(corpus), "00000", out, Broken(), *build.open_codec(out, Broken()))
+
+
+def test_machines_of_another_precision_are_refused(built: tuple[Path, Path]) -> None:
+    class Bfloat(StubEncoder):
+        dtype = "bfloat16"
+
+    with pytest.raises(UnfinishedError, match="trained on float32 vectors and this machine encodes in bfloat16"):
+        build.open_codec(built[1], Bfloat())
 
 
 def test_a_small_collection_is_encoded_once(tmp_path: Path) -> None:
