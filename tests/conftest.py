@@ -12,12 +12,12 @@ os.environ["RAY_DATA_DISABLE_PROGRESS_BARS"] = "1"
 
 @pytest.fixture(scope="session")
 def ray_session() -> Iterator[None]:
-    """One local Ray with 4 logical CPUs for every test that asks for it."""
+    """One local Ray with 8 logical CPUs for every test that asks for it."""
     import ray
 
     ray.init(
         "local",
-        num_cpus=4,
+        num_cpus=8,
         num_gpus=0,
         include_dashboard=False,
         object_store_memory=200 * 2**20,

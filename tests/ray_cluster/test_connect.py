@@ -36,8 +36,8 @@ def test_a_cluster_that_has_what_is_wanted_is_used() -> None:
 @pytest.mark.parametrize(
     ("cpus", "gpus", "message"),
     [
-        (1, 2, r"wanted 2 GPUs, the cluster has 4 CPUs and 0 GPUs: use --profile embedded, set models.NAME.gpus=0"),
-        (4.5, 0, r"wanted 4.5 CPUs, the cluster has 4 CPUs and 0 GPUs: set models.NAME.cpus"),
+        (1, 2, r"wanted 2 GPUs, the cluster has 8 CPUs and 0 GPUs: use --profile embedded, set models.NAME.gpus=0"),
+        (8.5, 0, r"wanted 8.5 CPUs, the cluster has 8 CPUs and 0 GPUs: set models.NAME.cpus"),
     ],
 )
 def test_a_cluster_that_lacks_something_is_refused_at_once(cpus: float, gpus: float, message: str) -> None:

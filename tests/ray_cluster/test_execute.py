@@ -92,7 +92,7 @@ def test_a_batch_that_always_kills_its_worker_is_not_tried_for_ever() -> None:
 
 
 def test_works_while_pools_hold_every_cpu() -> None:
-    holder = ray.remote(num_cpus=4)(Idle).remote()
+    holder = ray.remote(num_cpus=8)(Idle).remote()
     ray.get(holder.ready.remote())
     ((_, table),) = run_on_ray(STAGES, LocalStubEnv(), [(0, questions("ab"))])
     assert table["answer"].to_pylist() == ["ba"]

@@ -1,0 +1,112 @@
+"""The demo, for real and small: real Ray, real encoder, real vLLM, real PLAID; then the same system in this process."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.cli import main
+from pipeline.corpus.factbook import QUESTIONS
+from pipeline.scoring.run import read_run
+
+COUNT = 6
+IDS = [json.loads(line)["id"] for line in QUESTIONS.read_text().splitlines()[:COUNT]]
+
+
+def _tartan(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    return int(stopped.value.code or 0)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, ray_session: None) -> Path:
+    out = tmp_path_factory.mktemp("demo")
+    assert _tartan("demo", "--out", out, "--pages", 8, "--questions", COUNT, "--systems", "hltcoe,rag") == 0
+    return out
+
+
+def _answer_here(home: Path, system: str) -> list[dict[str, Any]]:
+    options = ["--questions", home / "questions.jsonl", "--index", f"plaid={home / 'index'}"]
+    run = home / "local" / system
+    assert _tartan("answer", system, *options, "--executor", "local", "--out", run) == 0
+    return read_run(run)
+
+
+def test_a_run_holds_every_question_in_order_with_everything_it_saw(home: Path) -> None:
+    rows = read_run(home / "runs" / "hltcoe")
+    assert [row["id"] for row in rows] == IDS
+    manifest = json.loads((home / "runs" / "hltcoe" / "manifest.json").read_text())
+    assert manifest["finished"]["rows"] == COUNT
+    assert manifest["finished"]["failed"] == 0
+    assert manifest["models"]["answerer"]["source"] == "embedded:smollm2-135m-instruct"
+    assert {"ray", "torch", "tartan"} <= set(manifest["versions"])
+    corpus = {
+        row["id"]: row["text"] for f in (home / "corpus").glob("*.parquet") for row in pq.read_table(f).to_pylist()
+    }
+    stages = ["search", "write_queries", "search", "filter_snippets", "answer"]
+    for row in rows:
+        assert [step["stage"] for step in row["trace"]] == stages
+        assert row["error"] is None
+        assert 3 <= len(row["passages"]) <= 9
+        assert len(row["queries"]) <= 2
+        for passage in row["passages"]:
+            text = corpus[passage["doc_id"]]
+            assert text[passage["start"] : passage["start"] + len(passage["text"])] == passage["text"]
+        for snippet in row["snippets"]:
+            assert snippet["kept"] == (snippet["score"] >= 0.35)
+        if any(snippet["kept"] for snippet in row["snippets"]):
+            assert row["question"] in row["final_prompt"]
+            assert row["finish_reason"] in ("stop", "length")
+            assert row["trace"][4]["prompt_tokens"] > 0
+
+
+def test_the_files_for_others(home: Path) -> None:
+    run = home / "runs" / "hltcoe"
+    assert _tartan("validate", run / "answers.jsonl") == 0
+    assert len((run / "answers.jsonl").read_text().splitlines()) == COUNT
+    trec = [line.split() for line in (run / "run.trec").read_text().splitlines()]
+    assert {line[0] for line in trec} == set(IDS)
+    assert all(len(line) == 6 for line in trec)
+    scores = {row["metric"]: row for row in pq.read_table(run / "scores.parquet").to_pylist()}
+    assert {"nDCG@10", "R@10", "RR", "EM", "F1", "containment", "ROUGE-L"} <= set(scores)
+    assert scores["R@10"]["n"] + scores["R@10"]["missing_gold"] == COUNT
+    assert scores["R@10"]["mean"] > 0.5
+
+
+def test_again_there_is_nothing_to_redo(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = home / "runs" / "hltcoe"
+    before = {path: path.stat().st_mtime_ns for path in run.glob("answers/*")}
+    options = ["--questions", home / "questions.jsonl", "--index", f"plaid={home / 'index'}", "--out", run]
+    assert _tartan("answer", "hltcoe", *options) == 0
+    assert "nothing to redo" in capsys.readouterr().err
+    assert {path: path.stat().st_mtime_ns for path in run.glob("answers/*")} == before
+    assert _tartan("answer", "hltcoe", *options, "--set", "filter_snippets.min_cosine=0.5") == 2
+    assert "min_cosine was 0.35, now it is 0.5" in capsys.readouterr().err
+
+
+def test_search_shows_hits(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert _tartan("search", home / "index", "highest point in Iceland", "-k", 2, "--json") == 0
+    (found,) = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("[")][-1]
+    assert [hit["rank"] for hit in found["hits"]] == [0, 1]
+    assert found["hits"][0]["doc_id"] == "factbook:iceland"
+    assert _tartan("search", home / "index", "highest point in Iceland", "-k", 2) == 0
+    assert "factbook:iceland" in capsys.readouterr().out
+
+
+def test_local_and_ray_give_equal_tables(home: Path) -> None:
+    """Without generated queries everything before generation is equal; with them, whatever follows from equal queries
+    is (greedy decoding in bfloat16 may differ with the batch; law 5)."""
+    for row, local in zip(read_run(home / "runs" / "rag"), _answer_here(home, "rag"), strict=True):
+        assert row.keys() == local.keys()
+        assert row["passages"] == local["passages"]
+        assert row["final_prompt"] == local["final_prompt"]
+    for row, local in zip(read_run(home / "runs" / "hltcoe"), _answer_here(home, "hltcoe"), strict=True):
+        assert row.keys() == local.keys()
+        assert row["context"] == local["context"]
+        if row["queries"] == local["queries"]:
+            for column in ("passages", "snippets", "final_prompt"):
+                assert row[column] == local[column], column
