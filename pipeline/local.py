@@ -1,0 +1,105 @@
+"""Everything in this process: the environment of the local executor, and the one place where models are made."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from threading import RLock
+from typing import Any, cast
+
+from pipeline.env import LLM, Embedder, Searcher
+from pipeline.errors import InputError
+from pipeline.profile import ModelSpec, Profile
+
+RETRIEVER = "retriever"  # the role that encodes queries for late-interaction indexes
+
+
+def make_model(spec: ModelSpec) -> Any:
+    """The loaded model: LateInteractionEncoder, SentenceEmbedder or VllmEngine. Imports what that one needs."""
+    if spec.engine == "vllm":
+        from pipeline.models.llm import VllmEngine
+
+        return VllmEngine(spec)
+    from pipeline.models.resolve import resolve_model
+
+    folder = resolve_model(spec.source, spec.revision)
+    threads = max(1, int(spec.cpus))
+    if spec.engine == "late-interaction":
+        from pipeline.plaid.encoder import LateInteractionEncoder
+
+        return LateInteractionEncoder(
+            folder,
+            dtype=spec.dtype,
+            batch_tokens=spec.batch_tokens,
+            threads=threads,
+            doc_maxlen=spec.doc_maxlen,
+        )
+    from pipeline.models.embedder import SentenceEmbedder
+
+    return SentenceEmbedder(folder, dtype=spec.dtype, threads=threads, trust_remote_code=spec.trust_remote_code)
+
+
+class LocalEnv:
+    """`env.Env` in this process. Each model of the profile is loaded once, when first asked for; roles share it."""
+
+    def __init__(self, profile: Profile, indexes: Mapping[str, Path]) -> None:
+        """`indexes`: the paths behind the index names that a system uses."""
+        self._profile = profile
+        self._indexes = dict(indexes)
+        self._models: dict[str, Any] = {}
+        self._searchers: dict[str, Searcher] = {}
+        self._lock = RLock()  # stages may run in several threads; a model must not be loaded twice
+
+    def searcher(self, index: str) -> Searcher:
+        """The index opened, its queries encoded by the profile's retriever."""
+        if index not in self._indexes:
+            raise InputError(
+                f"there is no index '{index}' in this run (there are: {_listed(self._indexes)}); "
+                f"name its path with --index {index}=PATH"
+            )
+        with self._lock:
+            if index not in self._searchers:
+                from pipeline.plaid.index import open_index
+
+                self._searchers[index] = open_index(self._indexes[index], self.encoder(RETRIEVER))
+            return self._searchers[index]
+
+    def llm(self, role: str) -> LLM:
+        return cast(LLM, self._model(role, "llm"))
+
+    def embedder(self, role: str) -> Embedder:
+        return cast(Embedder, self._model(role, "embedder"))
+
+    def encoder(self, role: str) -> Any:
+        """The LateInteractionEncoder behind `role`."""
+        return self._model(role, "encoder")
+
+    def close(self) -> None:
+        """Shuts down the engines and lets go of everything that was loaded."""
+        with self._lock:
+            for model in self._models.values():
+                if hasattr(model, "shutdown"):
+                    model.shutdown()
+            self._models.clear()
+            self._searchers.clear()
+
+    def _model(self, role: str, kind: str) -> Any:
+        profile = self._profile
+        if role not in profile.roles:
+            raise InputError(
+                f"profile '{profile.name}' has no role '{role}' (it has: {_listed(profile.roles)}); "
+                f"add it under `roles:` with the name of one of its models"
+            )
+        spec = profile.model(role)
+        if spec.kind != kind:
+            raise InputError(
+                f"profile '{profile.name}': role '{role}' is asked for as {kind}, "
+                f"and its model '{profile.roles[role]}' (engine {spec.engine}) is a {spec.kind}"
+            )
+        with self._lock:
+            name = profile.roles[role]
+            if name not in self._models:
+                self._models[name] = make_model(spec)
+            return self._models[name]
+
+
+def _listed(names: Mapping[str, Any]) -> str:
+    return ", ".join(names) or "none"

@@ -1,0 +1,47 @@
+"""From chat messages to the token ids a model reads: its own template, and exactly one beginning-of-sequence token."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """`ids` is what the model reads; `text` is what they spell, special tokens included."""
+
+    text: str
+    ids: list[int]
+
+
+class ChatFormat:
+    """A tokenizer and its chat template, safe to use from several threads.
+
+    Where BOS comes from: a template that starts with it has put it there, and none is added; where the text lacks it
+    and the tokenizer starts plain text with one, it is put in front; a tokenizer without that habit gets none.
+    A tokenizer without a chat template (a base model) gets the messages' contents, joined by empty lines.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        """`tokenizer`: a transformers tokenizer."""
+        self._tokenizer = tokenizer
+        self._lock = Lock()  # fast tokenizers refuse to be borrowed by two threads at once
+        self._bos: str | None = tokenizer.bos_token
+        started = tokenizer("a", add_special_tokens=True)["input_ids"][0]
+        self._adds_bos = self._bos is not None and started == tokenizer.bos_token_id
+
+    def prompt(self, messages: Sequence[dict[str, str]]) -> Prompt:
+        """The prompt for `messages`. Raises jinja2.TemplateError where the template refuses them (an unknown role)."""
+        with self._lock:
+            text = self._text(messages)
+            ids = list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+            if self._bos is None or not self._adds_bos or text.startswith(self._bos):
+                return Prompt(text, ids)
+            return Prompt(self._bos + text, [self._tokenizer.bos_token_id, *ids])
+
+    def _text(self, messages: Sequence[dict[str, str]]) -> str:
+        if self._tokenizer.chat_template is None:
+            return "\n\n".join(message["content"] for message in messages)
+        # Ray hands tuples and read-only mappings around; templates expect a list of dicts.
+        chat = [dict(message) for message in messages]
+        return self._tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)

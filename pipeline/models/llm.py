@@ -1,0 +1,198 @@
+"""Text generation by vLLM: one engine a model, shared by everyone who asks, with continuous batching."""
+
+import atexit
+import dataclasses
+import logging
+import os
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+from pipeline.env import ChatRequest, Completion
+from pipeline.errors import InputError
+from pipeline.models.batching import EngineThread
+from pipeline.models.chat import ChatFormat
+from pipeline.models.loading import choose_precision
+from pipeline.models.resolve import resolve_model
+from pipeline.profile import ModelSpec
+
+# Engines of this process that are not shut down yet, and those of them that nobody needs any more.
+# Both change in EngineThread's turns only, which exclude each other.
+_built: list[Any] = []
+_closed: list[Any] = []
+
+FINISHED = {"stop": "stop", "length": "length"}  # vLLM's other reasons are failures
+
+
+class VllmEngine:
+    """`env.LLM` on a vLLM engine that this object owns; safe to call from several threads.
+
+    The engine runs inside this process. vLLM's AsyncLLM cannot: it keeps processes of its own, which stay behind with
+    their memory when this one is killed (seen in 0.32), and needed 95 s to load on two busy cores where this needs 20.
+    With tensor_parallel_size above 1 vLLM still starts one worker process a GPU; those watch a pipe to their parent.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        """Loads the model. Raises InputError for an unknown engine option or a model that vLLM refuses."""
+        threads = max(1, int(spec.cpus))
+        _set_environment(threads)
+        from vllm.exceptions import VLLMClientError
+
+        self._refusals = (ValueError, VLLMClientError)
+        folder = resolve_model(spec.source, spec.revision)
+        self._format = ChatFormat(_tokenizer(folder, spec.trust_remote_code))
+        arguments = _arguments(spec, folder)
+        try:
+            self._engine = EngineThread(lambda: _build(arguments, threads), _close, self._refusals)
+        except self._refusals as problem:  # vLLM's checks of the model and its options, pydantic's among them
+            reason = " ".join(str(problem).split())[:400]
+            raise InputError(f"model '{spec.source}': vLLM does not start it: {reason}") from problem
+        self.max_model_len: int = self._engine.built.model_config.max_model_len
+        atexit.register(self.shutdown)  # a thread inside torch at interpreter exit would abort the process
+
+    def chat(self, requests: Sequence[ChatRequest]) -> list[Completion]:
+        """One completion per request, in order; temperature 0 is greedy.
+
+        A request that cannot be served (longer than the model, settings out of range, a role the template refuses) has
+        `error` set. Raises EngineError when the engine is gone.
+        """
+        sent = [self._send(request) for request in requests]
+        return [item if isinstance(item, Completion) else self._receive(*item) for item in sent]
+
+    def count_tokens(self, messages: Sequence[dict[str, str]]) -> int:
+        """Tokens of the prompt that `chat` would send, template and BOS included."""
+        return len(self._format.prompt(messages).ids)
+
+    def alive(self) -> bool:
+        return self._engine.alive()
+
+    def shutdown(self) -> None:
+        """Frees the engine. Running requests fail with EngineError; calling it again does nothing."""
+        atexit.unregister(self.shutdown)
+        self._engine.stop()
+
+    def _send(self, request: ChatRequest) -> "Completion | tuple[Future[Any], str]":
+        """A running request and its prompt, or the completion of one that cannot run."""
+        from jinja2 import TemplateError
+        from vllm import SamplingParams
+        from vllm.inputs.engine import tokens_input
+        from vllm.sampling_params import RequestOutputKind
+
+        try:
+            prompt = self._format.prompt(request.messages)
+        except TemplateError as problem:
+            return _failed("", 0, f"the model's chat template refuses the messages: {problem}")
+        length, limit = len(prompt.ids), self.max_model_len
+        if length + request.max_tokens > limit:
+            error = f"prompt of {length} tokens and {request.max_tokens} to generate exceed the model's {limit}"
+            return _failed(prompt.text, length, error)
+        try:
+            params = SamplingParams(
+                temperature=request.temperature,
+                top_p=request.top_p,
+                seed=request.seed,
+                max_tokens=request.max_tokens,
+                output_kind=RequestOutputKind.FINAL_ONLY,
+            )
+        except self._refusals as problem:
+            return _failed(prompt.text, length, str(problem))
+        return self._engine.submit(tokens_input(prompt.ids), params), prompt.text
+
+    def _receive(self, running: "Future[Any]", prompt: str) -> Completion:
+        """Waits for a request that was sent."""
+        try:
+            output = running.result()
+        except self._refusals as problem:
+            return _failed(prompt, 0, str(problem))
+        answer, length = output.outputs[0], len(output.prompt_token_ids)
+        if answer.finish_reason not in FINISHED:
+            return _failed(prompt, length, f"the engine ended this request early: {answer.finish_reason}")
+        return Completion(answer.text, prompt, FINISHED[answer.finish_reason], length, len(answer.token_ids))
+
+
+def _failed(prompt: str, prompt_tokens: int, error: str) -> Completion:
+    return Completion("", prompt, "error", prompt_tokens, error=error)
+
+
+def _tokenizer(folder: Path, trust_remote_code: bool) -> Any:
+    """A copy of our own: the engine's is used by its own thread."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(str(folder), trust_remote_code=trust_remote_code)
+
+
+def _set_environment(threads: int) -> None:
+    """What vLLM and OpenMP read from the environment; OpenMP reads it once, when torch is first imported."""
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    os.environ.setdefault("DO_NOT_TRACK", "1")
+    # Its warnings on CPU are about Triton, tcmalloc and seeds: nothing a user of ours can act on.
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    # Threads that spin while they wait starve each other as soon as anything else wants the processor: on 2 busy cores
+    # decoding took 4 times as long.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ["OMP_NUM_THREADS"] = str(threads)  # unset, vLLM computes on one thread once it has loaded
+
+
+def _arguments(spec: ModelSpec, folder: Path) -> dict[str, Any]:
+    """EngineArgs for `spec`; its `engine_options` override ours."""
+    import torch
+    from vllm.engine.arg_utils import EngineArgs
+
+    known = {field.name for field in dataclasses.fields(EngineArgs)}
+    if unknown := sorted(set(spec.engine_options) - known):
+        raise InputError(
+            f"model '{spec.source}': engine_options has {', '.join(unknown)}, which vLLM does not know; it knows "
+            "the fields of vllm.EngineArgs (tensor_parallel_size, gpu_memory_utilization, quantization, ...)."
+        )
+    on_gpu = torch.cuda.is_available()
+    arguments: dict[str, Any] = {
+        "model": str(folder),
+        "dtype": spec.dtype if on_gpu else choose_precision(spec.dtype, "cpu"),
+        "trust_remote_code": spec.trust_remote_code,
+        "enable_prefix_caching": True,
+        "use_tqdm_on_load": False,
+        "disable_log_stats": True,
+    }
+    if spec.max_model_len:
+        arguments["max_model_len"] = spec.max_model_len
+    if not on_gpu:
+        # Compiling had not ended after three minutes of two busy cores. Without it, and with a cache of a stated size,
+        # vLLM skips its warm-up run too.
+        arguments |= {"enforce_eager": True, "kv_cache_memory_bytes": spec.kv_cache_gib << 30}
+    return arguments | spec.engine_options
+
+
+def _build(arguments: dict[str, Any], threads: int) -> Any:
+    """An LLMEngine on the calling thread, whose torch gets `threads`."""
+    import torch
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.v1.engine.llm_engine import LLMEngine
+
+    set_num_threads, preload = torch.set_num_threads, os.environ.get("LD_PRELOAD")
+    torch.set_num_threads(threads)
+    logging.getLogger("torch._library.triton").setLevel(logging.ERROR)  # it warns where there is no Triton: on CPU
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # vLLM touches deprecated names of torch
+            engine = LLMEngine.from_engine_args(EngineArgs(**arguments))
+        _built.append(engine)
+        return engine
+    finally:
+        # On CPU vLLM disables the first for the whole process and sets the second for every child process.
+        torch.set_num_threads = set_num_threads
+        if preload is None:
+            os.environ.pop("LD_PRELOAD", None)
+
+
+def _close(engine: Any) -> None:
+    """Shuts `engine` down, once it is the last: vLLM's shutdown takes apart what the engines of a process share."""
+    _closed.append(engine)
+    if len(_closed) == len(_built):
+        for each in _closed:
+            each.engine_core.shutdown()
+        _closed.clear()
+        _built.clear()

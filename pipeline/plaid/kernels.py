@@ -1,0 +1,216 @@
+"""PLAID's inner loops, compiled by numba. Only the codec, the shard writer and the searcher import this module.
+
+Shapes: K centroids, `dim` dimensions, N passages in the shard, T token rows of a batch of queries. Query q owns the
+rows token_start[q]:token_start[q + 1]. `tasks` are rows (query, first, last) that cut a flat candidate list into pieces
+of like size, so that one query keeps every core busy as well as a thousand do.
+"""
+
+# numba infers the kernels' types from the arrays they get; the docstrings state them.
+# mypy: allow-untyped-defs
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+
+# numba's fallback threading layer must not be entered by two threads at once.
+KERNEL_LOCK = Lock()
+# Only loops over prange run in parallel; the other transformations would multiply the compile time.
+_LOOPS = {"prange": True} | dict.fromkeys(
+    ("comprehension", "reduction", "inplace_binop", "setitem", "numpy", "stencil", "fusion"), False
+)
+PRUNED = np.float32(-9999.0)  # what colbert-ai gives a query token for which a passage has no centroid left
+
+
+def _compiled(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """njit, cached on disk where a folder for it can be written: the second process then compiles nothing."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        try:
+            return njit(cache=True, nogil=True, **options)(function)
+        except RuntimeError:  # numba found no writable folder for its cache
+            return njit(nogil=True, **options)(function)
+
+    return decorate
+
+
+@_compiled(parallel=_LOOPS)
+def best_two(scores, code, gap):
+    """Best column of each row of scores [n, K] into code int32 [n]; its lead over the second best into gap [n]."""
+    for i in prange(scores.shape[0]):
+        best, second, where = np.float32(-np.inf), np.float32(-np.inf), 0
+        for j in range(scores.shape[1]):
+            score = scores[i, j]
+            if score > second:
+                if score > best:
+                    best, second, where = score, best, j
+                else:
+                    second = score
+        code[i] = where
+        gap[i] = best - second
+
+
+@_compiled(parallel=_LOOPS)
+def pack_residuals(vectors, codes, centroids, cutoffs, nbits, packed):
+    """Buckets of vectors [n, dim] minus their centroids, nbits each, low bit first, into packed uint8 [n, dim*nbits/8].
+
+    The 2^nbits - 1 cutoffs are searched in nbits halvings; a value equal to a cutoff belongs below it.
+    """
+    for i in prange(vectors.shape[0]):
+        for d in range(vectors.shape[1]):
+            value = vectors[i, d] - centroids[codes[i], d]
+            bucket, half = 0, 1 << (nbits - 1)
+            while half > 0:
+                if cutoffs[bucket + half - 1] < value:
+                    bucket += half
+                half >>= 1
+            for b in range(nbits):
+                bit = d * nbits + b
+                packed[i, bit >> 3] |= ((bucket >> b) & 1) << (7 - (bit & 7))
+
+
+@_compiled()
+def count_pairs(codes, doclens, last, lengths):
+    """Number of distinct passages of each centroid into lengths [K]; `last` int32 [K] starts at -1."""
+    at = 0
+    for pid in range(doclens.shape[0]):
+        for _ in range(doclens[pid]):
+            code = codes[at]
+            at += 1
+            if last[code] != pid:
+                last[code] = pid
+                lengths[code] += 1
+
+
+@_compiled()
+def fill_pairs(codes, doclens, last, free, pids):
+    """Second pass of the counting sort: each distinct (centroid, pid) to pids, from free [K], the lists' starts."""
+    at = 0
+    for pid in range(doclens.shape[0]):
+        for _ in range(doclens[pid]):
+            code = codes[at]
+            at += 1
+            if last[code] != pid:
+                last[code] = pid
+                pids[free[code]] = pid
+                free[code] += 1
+
+
+@_compiled(parallel=_LOOPS)
+def probe(by_token, token_start, threshold, cells, keep, by_centroid):
+    """From by_token [rows, K], the scores of query tokens and centroids: each token's best cells int32 [T, ncells],
+    the centroids that reach the threshold for some token, keep bool [queries, K], and the scores again with a query's
+    tokens side by side, by_centroid [T * K].
+
+    Rows of by_token are padded: query q begins at row token_start[q, 1]; its tokens count from token_start[q, 0].
+    Of equal centroids the lower number wins.
+    """
+    ncells, K = cells.shape[1], by_token.shape[1]
+    for q in prange(keep.shape[0]):
+        first, row = token_start[q, 0], token_start[q, 1]
+        length = token_start[q + 1, 0] - first
+        best = np.empty(ncells, np.float32)
+        for t in range(length):
+            best[:] = -np.inf
+            for code in range(K):
+                score = by_token[row + t, code]
+                by_centroid[first * K + code * length + t] = score
+                if score >= threshold:
+                    keep[q, code] = True
+                if score > best[ncells - 1]:
+                    slot = ncells - 1
+                    while slot > 0 and best[slot - 1] < score:
+                        best[slot] = best[slot - 1]
+                        cells[first + t, slot] = cells[first + t, slot - 1]
+                        slot -= 1
+                    best[slot] = score
+                    cells[first + t, slot] = code
+
+
+@_compiled(parallel=_LOOPS)
+def gather(cells, token_start, ivf, ivf_start, num_passages, out_start, out, count):
+    """Distinct passages of each query's cells, ascending, into out from out_start[q]; how many into count[q]."""
+    for q in prange(count.shape[0]):
+        seen = np.zeros(num_passages, np.bool_)
+        for t in range(token_start[q, 0], token_start[q + 1, 0]):
+            for c in range(cells.shape[1]):
+                for i in range(ivf_start[cells[t, c]], ivf_start[cells[t, c] + 1]):
+                    seen[ivf[i]] = True
+        at = out_start[q]
+        for pid in range(num_passages):
+            if seen[pid]:
+                out[at] = pid
+                at += 1
+        count[q] = at - out_start[q]
+
+
+@_compiled(parallel=_LOOPS)
+def approximate(tasks, pids, codes, offsets, first_pid, by_centroid, token_start, keep, prune, scores):
+    """MaxSim over centroids in place of vectors, without the pruned ones if `prune` (PLAID, section 4.2)."""
+    K = keep.shape[1]
+    for i in prange(tasks.shape[0]):
+        q = tasks[i, 0]
+        length = token_start[q + 1, 0] - token_start[q, 0]
+        table = by_centroid[token_start[q, 0] * K : token_start[q + 1, 0] * K]
+        best = np.empty(length, np.float32)
+        for c in range(tasks[i, 1], tasks[i, 2]):
+            best[:] = PRUNED
+            passage = pids[c] - first_pid
+            for e in range(offsets[passage], offsets[passage + 1]):
+                code = codes[e]
+                if prune and not keep[q, code]:
+                    continue
+                row = table[code * length : (code + 1) * length]
+                for t in range(length):
+                    best[t] = row[t] if row[t] > best[t] else best[t]
+            total = np.float32(0)
+            for t in range(length):
+                total += best[t]
+            scores[c] = total
+
+
+# Sums may be reordered, else they are not vectorised; the order is the same for a passage whatever the batch.
+@_compiled(parallel=_LOOPS, fastmath={"reassoc", "contract", "nsz"})
+def exact(
+    tasks, pids, codes, residuals, offsets, first_pid, centroids, weights, queries, token_start, renormalise, scores
+):
+    """MaxSim over decompressed vectors, a token's maximum starting at 0 as in colbert-ai on the CPU.
+
+    weights float32 [256, 8 / nbits]: bucket weights of the values that a byte holds. queries float32 [T, dim].
+    """
+    dim, per_byte = centroids.shape[1], weights.shape[1]
+    for i in prange(tasks.shape[0]):
+        q = tasks[i, 0]
+        first = token_start[q, 0]
+        length = token_start[q + 1, 0] - first
+        best = np.empty(length, np.float32)
+        vector = np.empty(dim, np.float32)
+        for c in range(tasks[i, 1], tasks[i, 2]):
+            best[:] = 0
+            passage = pids[c] - first_pid
+            for e in range(offsets[passage], offsets[passage + 1]):
+                code = codes[e]
+                for byte in range(dim // per_byte):
+                    packed = residuals[e, byte]
+                    for j in range(per_byte):
+                        d = byte * per_byte + j
+                        vector[d] = centroids[code, d] + weights[packed, j]
+                scale = np.float32(1)
+                if renormalise:
+                    square = np.float32(0)
+                    for d in range(dim):
+                        square += vector[d] * vector[d]
+                    scale = np.float32(1) / max(np.sqrt(square), np.float32(1e-12))
+                for t in range(length):
+                    dot = np.float32(0)
+                    for d in range(dim):
+                        dot += queries[first + t, d] * vector[d]
+                    dot *= scale
+                    if dot > best[t]:
+                        best[t] = dot
+            total = np.float32(0)
+            for t in range(length):
+                total += best[t]
+            scores[c] = total
