@@ -3,6 +3,7 @@
 Exit codes: 0 done; 1 finished, with failures listed; 2 bad input or config, nothing started; 130 interrupted.
 """
 
+import os
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -11,6 +12,9 @@ from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
+
+# Read when torch loads: threads that spin while they wait starve each other where several models share the cores.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 COMMANDS = {
     "demo": "Index, answer and score the World Factbook on the embedded profile.",

@@ -11,13 +11,18 @@ import ray
 
 from pipeline.errors import InputError
 
+# Threads that spin while they wait starve each other where several models share the processor's cores.
+WORKER_ENV = {"OMP_WAIT_POLICY": "PASSIVE"}
+_logical_here = 0  # CPUs of the local cluster that `connect` has started in this process
+
 
 def connect(address: str | None, cpus: float, gpus: float) -> None:
     """Joins the cluster at `address` (else at RAY_ADDRESS, else the one this process is in), or starts a local one.
 
     `cpus` and `gpus` are what the job's models and searchers want together. A local cluster gets as many *logical* CPUs
     as are wanted even where the machine has fewer: a laptop may be oversubscribed on purpose, it is then slow, not
-    stuck. GPUs are never oversubscribed, nor are the CPUs of a cluster that was joined.
+    stuck; one that was started here for a smaller job is started again. GPUs are never oversubscribed, nor are the CPUs
+    of a cluster that was joined.
 
     Raises InputError where the cluster does not answer or lacks what is wanted, before anything waits for it.
     """
@@ -25,15 +30,20 @@ def connect(address: str | None, cpus: float, gpus: float) -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     address = address or os.environ.get("RAY_ADDRESS")
     _quiet_ray()
+    global _logical_here
+    logical = max(os.cpu_count() or 1, math.ceil(cpus))
+    if ray.is_initialized() and 0 < _logical_here < logical:
+        ray.shutdown()
     joined_here = not ray.is_initialized()
     if joined_here and address in (None, "", "local"):
-        logical = max(os.cpu_count() or 1, math.ceil(cpus))
+        os.environ.update({name: os.environ.get(name, value) for name, value in WORKER_ENV.items()})
         # "local", because without an address Ray would join any cluster that was started on this machine.
         ray.init("local", num_cpus=logical, include_dashboard=False, logging_level=logging.WARNING)
+        _logical_here = logical
     elif joined_here:
         try:
             _knock(address or "")
-            ray.init(address, logging_level=logging.WARNING)
+            ray.init(address, logging_level=logging.WARNING, runtime_env={"env_vars": WORKER_ENV})
         except (OSError, RuntimeError, ValueError) as problem:
             reason = str(problem).strip().split("\n")[0]
             raise InputError(

@@ -63,3 +63,13 @@ def test_a_local_cluster_is_oversubscribed_in_cpus_and_not_in_gpus() -> None:
     assert unreachable.startswith("no Ray cluster answers at '127.0.0.1:9'")
     assert gpus.startswith("wanted 3 GPUs, the cluster has ")
     assert float(extra) == 3
+
+
+def test_a_local_cluster_grows_with_the_next_job() -> None:
+    """`tartan demo` builds an index and then answers, which wants more CPUs, in one process."""
+    code = (
+        "import ray; from ray_cluster.connect import connect; connect(None, 1, 0); connect(None, 64, 0); "
+        "print('has', ray.cluster_resources()['CPU'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=180, check=False)
+    assert "has 64" in done.stdout, done.stderr
