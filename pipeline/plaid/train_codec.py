@@ -6,6 +6,7 @@ from typing import Literal
 import numpy as np
 
 from pipeline.plaid.codec import Codec, check_nbits
+from pipeline.plaid.kmeans import kmeans
 
 BucketRecipe = Literal["lloyd-max", "quantile"]
 _HELD_OUT = 50_000  # vectors at most whose residuals are looked at, as in colbert-ai
@@ -32,6 +33,7 @@ def train_codec(
     bucket_recipe: BucketRecipe = "lloyd-max",
     max_partitions: int | None = None,
     renormalise: bool = True,
+    device: str = "cpu",
 ) -> Codec:
     """Fit a codec to sample float32 [S, dim], S >= 1, for a collection of about `num_embeddings_est` vectors.
 
@@ -46,10 +48,11 @@ def train_codec(
     rng = np.random.default_rng(seed)
     train, held_out = _split(sample, rng)
     partitions = num_partitions(num_embeddings_est, len(train), max_partitions)
-    centroids = _kmeans(train, partitions, kmeans_iterations, seed)
+    centroids = kmeans(train, partitions, kmeans_iterations, rng, device)
+    centroids /= np.maximum(np.linalg.norm(centroids, axis=1, keepdims=True), 1e-12)  # as colbert-ai does
     # A codec without buckets yet, for its nearest centroids; the centroids are rounded as they will be stored.
     bare = Codec(centroids, np.zeros(2**nbits - 1), np.zeros(2**nbits), 0.0, renormalise)
-    residuals = (held_out - bare.centroids[bare.nearest(held_out)]).ravel()
+    residuals = (held_out - bare.centroids[bare.nearest(held_out, device)]).ravel()
     average = float(np.abs(residuals).mean(dtype=np.float64))
     if len(residuals) > _RESIDUAL_VALUES:
         residuals = residuals[rng.integers(0, len(residuals), _RESIDUAL_VALUES)]
@@ -91,15 +94,3 @@ def _split(sample: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np
     inside = np.sort(chosen[chosen < boundary])
     sample[inside], sample[free] = sample[free], sample[inside]
     return sample[:boundary], sample[boundary:]
-
-
-def _kmeans(train: np.ndarray, partitions: int, iterations: int, seed: int) -> np.ndarray:
-    """Centroids float32 [partitions, dim] of length 1, by faiss."""
-    import faiss
-
-    kmeans = faiss.Kmeans(
-        train.shape[1], partitions, niter=iterations, seed=seed, verbose=False, min_points_per_centroid=1
-    )
-    kmeans.train(train)
-    centroids = np.asarray(kmeans.centroids)
-    return centroids / np.maximum(np.linalg.norm(centroids, axis=1, keepdims=True), 1e-12)

@@ -2,9 +2,9 @@
 
     python -m tests.pipeline.plaid.colbert_ai IN.npz OUT.npz FOLDER...
 
-IN holds vectors [n, dim], and optionally queries [q, len, dim] with settings [s, 3] (ncells, threshold, ndocs). For each
-folder, by name, OUT gets what `ResidualCodec` makes of the vectors as NAME.codes, NAME.residuals and NAME.decompressed
-and, if there are queries, `IndexScorer`'s ranking as NAME.SETTING.QUERY, an array of pids and scores.
+IN holds vectors [n, dim], and optionally queries [q, len, dim] with settings [s, 3] (ncells, threshold, ndocs).
+For each folder, by name, OUT gets what `ResidualCodec` makes of the vectors as NAME.codes, NAME.residuals and
+NAME.decompressed and, if there are queries, `IndexScorer`'s ranking as NAME.SETTING.QUERY: an array of pids and scores.
 """
 
 import os
