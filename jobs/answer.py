@@ -15,7 +15,7 @@ from rich.console import Console
 from jobs.options import AddressOption, JsonOption, ProfileOption, QuietOption, SetOption, named_indexes
 from pipeline.compose import System
 from pipeline.profile import Profile
-from pipeline.run import Run
+from pipeline.run import PART_SIZE, Run
 
 Executor = Literal["ray", "local"]
 Say = Callable[[str], None]
@@ -31,7 +31,9 @@ def answer(
     profile: ProfileOption = "embedded",
     sets: SetOption = [],  # noqa: B006 - typer reads the defaults, nobody changes them
     executor: Annotated[Executor, typer.Option(help="ray, or local: everything in this process.")] = "ray",
-    part_size: Annotated[int, typer.Option(min=1, help="Questions of one part, the unit that is committed.")] = 64,
+    part_size: Annotated[
+        int, typer.Option(min=1, help="Questions of one part, the unit that is committed.")
+    ] = PART_SIZE,
     address: AddressOption = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -51,7 +53,7 @@ def answer(
     if as_json:
         print(json.dumps({"run": str(out), **finished, "errors": failed}))
     else:
-        console = Console(highlight=False)
+        console = Console(highlight=False, soft_wrap=True)
         console.print(f"{out}: {finished['rows']} questions, {finished['failed']} failed, {finished['seconds']:.0f} s.")
         for note, count in finished["notes"].items():
             console.print(f"  {count} x {note}", markup=False)
@@ -114,7 +116,7 @@ def prepare(
     out: Path,
     executor: Executor = "ray",
     address: str | None = None,
-    part_size: int = 64,
+    part_size: int = PART_SIZE,
 ) -> Job:
     """Checks everything that can be known without loading a model, joins the cluster, and opens the run's folder.
 

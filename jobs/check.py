@@ -33,7 +33,7 @@ def check(
 
     rest, ours = split_sets(sets)
     models = load_profile(profile, ours)
-    console = Console()
+    console = Console(soft_wrap=True)
     for file in files:
         kind = Path(file).resolve().parent.name if Path(file).is_file() else "systems"
         if kind == "profiles":

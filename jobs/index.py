@@ -30,7 +30,7 @@ def index(
         tartan index --corpus docs --out idx --set shards.documents=1000 --set codec.nbits=4
     """
     summary = build_index(config, corpus, out, profile, sets, address, quiet=quiet or as_json)
-    console = Console()
+    console = Console(soft_wrap=True)
     if as_json:
         console.print_json(data=summary)
     else:

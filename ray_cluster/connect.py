@@ -37,8 +37,12 @@ def connect(address: str | None, cpus: float, gpus: float) -> None:
     joined_here = not ray.is_initialized()
     if joined_here and address in (None, "", "local"):
         os.environ.update({name: os.environ.get(name, value) for name, value in WORKER_ENV.items()})
+        # Ray's C++ side warns of every actor that may be restarted; a failure reaches the user as an exception.
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
         # "local", because without an address Ray would join any cluster that was started on this machine.
-        ray.init("local", num_cpus=logical, include_dashboard=False, logging_level=logging.WARNING)
+        ray.init(
+            "local", num_cpus=logical, include_dashboard=False, logging_level=logging.WARNING, log_to_driver=False
+        )
         _logical_here = logical
     elif joined_here:
         try:

@@ -11,7 +11,7 @@ from jobs.cli import main
 from pipeline.corpus.factbook import QUESTIONS
 from pipeline.scoring.run import read_run
 
-COUNT = 6
+COUNT = 4
 IDS = [json.loads(line)["id"] for line in QUESTIONS.read_text().splitlines()[:COUNT]]
 
 

@@ -1,0 +1,36 @@
+"""`tartan check` on everything that ships: fast, and without loading torch."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = {"torch", "transformers", "sentence_transformers", "vllm", "ray", "faiss", "numba"}
+SYSTEMS = sorted(str(path) for path in (ROOT / "configs" / "systems").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("profile", ["embedded", "paper"])
+def test_every_system_checks_without_torch(profile: str) -> None:
+    code = (
+        "import sys, resource\n"
+        "from jobs.check import check\n"
+        f"assert check({SYSTEMS!r}, profile={profile!r}, sets=[]) == 0\n"
+        f"heavy = {HEAVY!r} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "usage = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "print('cpu', usage.ru_utime + usage.ru_stime)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(SYSTEMS) >= 3
+    assert float(done.stdout.rsplit("cpu ", 1)[1]) < 2
+
+
+def test_it_says_what_each_stage_does() -> None:
+    command = [sys.executable, "-m", "jobs.check", "hltcoe", str(ROOT / "configs" / "indexes" / "default.yaml")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert "5 answer: question, snippets -> answer (string), final_prompt (string)" in done.stdout
+    assert "default.yaml: index, valid" in done.stdout
