@@ -15,13 +15,13 @@ _TILE = 16
 
 @dataclass(frozen=True)
 class QueryBatch:
-    """Token vectors of several queries, float32 [T, dim], one query after another.
+    """Token vectors of several queries, one query after another, T in all.
 
-    token_start int64 [queries + 1, 2]: query q owns the tokens token_start[q, 0]:token_start[q + 1, 0]; column 1 counts
-    the same with each query padded to whole tiles.
+    token_start int64 [queries + 1, 2]: query q has the tokens token_start[q, 0]:token_start[q + 1, 0]. They lie from row
+    token_start[q, 1] of `rows`, float32 [rows, dim], where zeros fill each query up to whole tiles.
     """
 
-    tokens: np.ndarray
+    rows: np.ndarray
     token_start: np.ndarray
 
     def __len__(self) -> int:
@@ -53,7 +53,11 @@ def batches(queries: Sequence[np.ndarray], codec: Codec) -> Iterator[QueryBatch]
 
 def _batch(queries: list[np.ndarray]) -> QueryBatch:
     lengths = np.array([(len(query), _padded(len(query))) for query in queries], np.int64)
-    return QueryBatch(np.concatenate(queries), np.concatenate((np.zeros((1, 2), np.int64), np.cumsum(lengths, axis=0))))
+    token_start = np.concatenate((np.zeros((1, 2), np.int64), np.cumsum(lengths, axis=0)))
+    rows = np.zeros((token_start[-1, 1], queries[0].shape[1]), np.float32)
+    for query, row in zip(queries, token_start[:-1, 1], strict=True):
+        rows[row : row + len(query)] = query
+    return QueryBatch(rows, token_start)
 
 
 def _padded(length: int) -> int:
@@ -79,14 +83,12 @@ class Probe:
 
         from pipeline.plaid.kernels import probe
 
-        rows = np.zeros((batch.token_start[-1, 1], codec.dim), np.float32)
-        for (token, row), (token_end, _) in zip(batch.token_start[:-1], batch.token_start[1:], strict=True):
-            rows[row : row + token_end - token] = batch.tokens[token:token_end]
-        by_token = (torch.from_numpy(rows) @ torch.from_numpy(codec.centroids).T).numpy()
+        by_token = (torch.from_numpy(batch.rows) @ torch.from_numpy(codec.centroids).T).numpy()
         ncells = min(settings.ncells, codec.num_centroids)
-        cells = np.empty((len(batch.tokens), ncells), np.int32)
+        tokens = int(batch.token_start[-1, 0])
+        cells = np.empty((tokens, ncells), np.int32)
         keep = np.zeros((len(batch), codec.num_centroids), np.bool_)
-        by_centroid = np.empty(len(batch.tokens) * codec.num_centroids, np.float32)
+        by_centroid = np.empty(tokens * codec.num_centroids, np.float32)
         threshold = np.float32(settings.centroid_score_threshold)
         probe(by_token, batch.token_start, threshold, cells, keep, by_centroid)
         return cls(cells, keep, by_centroid)

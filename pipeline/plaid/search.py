@@ -87,7 +87,7 @@ class ShardSearcher:
             tasks = _tasks(pids, start, count, chunk.first_pid, chunk.num_passages)
             kernels.exact(
                 tasks, pids, chunk.codes, chunk.residuals, chunk.offsets, chunk.first_pid, self.codec.centroids,
-                self.codec.byte_weights, batch.tokens, batch.token_start, self.codec.renormalise, scores,
+                self.codec.byte_weights, batch.rows, batch.token_start, self.codec.renormalise, scores,
             )  # fmt: skip
         return scores
 

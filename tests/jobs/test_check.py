@@ -32,5 +32,5 @@ def test_it_says_what_each_stage_does() -> None:
     command = [sys.executable, "-m", "jobs.check", "hltcoe", str(ROOT / "configs" / "indexes" / "default.yaml")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    assert "5 answer: question, snippets -> answer (string), final_prompt (string)" in done.stdout
+    assert "5 answer: id, question, snippets -> answer (string), final_prompt (string)" in done.stdout
     assert "default.yaml: index, valid" in done.stdout
