@@ -17,8 +17,8 @@ _TILE = 16
 class QueryBatch:
     """Token vectors of several queries, one query after another, T in all.
 
-    token_start int64 [queries + 1, 2]: query q has the tokens token_start[q, 0]:token_start[q + 1, 0]. They lie from row
-    token_start[q, 1] of `rows`, float32 [rows, dim], where zeros fill each query up to whole tiles.
+    token_start int64 [queries + 1, 2]: query q has the tokens token_start[q, 0]:token_start[q + 1, 0]. They lie from
+    row token_start[q, 1] of `rows`, float32 [rows, dim], where zeros fill each query up to whole tiles.
     """
 
     rows: np.ndarray

@@ -78,9 +78,13 @@ def test_a_kill_between_moving_and_committing_costs_nothing(tmp_path: Path) -> N
 
 
 def test_an_attempt_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="broken"), storage.attempt(tmp_path) as folder:
-        (folder / "half").write_bytes(b"ha")
-        raise ValueError("broken")
+    def broken() -> None:
+        with storage.attempt(tmp_path) as folder:
+            (folder / "half").write_bytes(b"ha")
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        broken()
     assert not list((tmp_path / "attempts").iterdir())
 
 
