@@ -40,9 +40,7 @@ def connect(address: str | None, cpus: float, gpus: float) -> None:
         # Ray's C++ side warns of every actor that may be restarted; a failure reaches the user as an exception.
         os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
         # "local", because without an address Ray would join any cluster that was started on this machine.
-        ray.init(
-            "local", num_cpus=logical, include_dashboard=False, logging_level=logging.WARNING, log_to_driver=False
-        )
+        ray.init("local", num_cpus=logical, include_dashboard=False, logging_level=logging.WARNING, log_to_driver=False)
         _logical_here = logical
     elif joined_here:
         try:

@@ -55,9 +55,7 @@ _LINE_BREAK = re.compile(r"<br\s*/?>|</?p\b[^>]*>", re.IGNORECASE)
 _MARKUP = re.compile(r"<!--.*?-->|</?[a-zA-Z][^>]*>", re.DOTALL)
 
 
-def write_factbook(
-    folder: Path, pages: int | None = None, questions: int | None = None, files: int = 4
-) -> list[Path]:
+def write_factbook(folder: Path, pages: int | None = None, questions: int | None = None, files: int = 4) -> list[Path]:
     """Write the Factbook as `files` Parquet files of near-equal page counts and return their paths in corpus order.
 
     The pages named by the `doc_ids` of the first `questions` questions (None: of all) come first, in question order,
