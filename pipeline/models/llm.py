@@ -170,8 +170,10 @@ def _build(arguments: dict[str, Any], threads: int) -> Any:
     """An LLMEngine on the calling thread, whose torch gets `threads`."""
     import torch
     from vllm.engine.arg_utils import EngineArgs
+    from vllm.triton_utils import dispatcher
     from vllm.v1.engine.llm_engine import LLMEngine
 
+    dispatcher.__dict__["vars"] = _attributes
     set_num_threads, preload = torch.set_num_threads, os.environ.get("LD_PRELOAD")
     torch.set_num_threads(threads)
     logging.getLogger("torch._library.triton").setLevel(logging.ERROR)  # it warns where there is no Triton: on CPU
@@ -186,6 +188,13 @@ def _build(arguments: dict[str, Any], threads: int) -> Any:
         torch.set_num_threads = set_num_threads
         if preload is None:
             os.environ.pop("LD_PRELOAD", None)
+
+
+def _attributes(value: Any) -> Any:
+    """`vars`, for vLLM's scan of every module of the process (0.32, triton_utils/dispatcher.py), which takes its result
+    for a mapping: llvmlite's library object, there as soon as numba is, answers `__dict__` with something else."""
+    found = vars(value)
+    return found if hasattr(found, "get") else {}
 
 
 def _close(engine: Any) -> None:

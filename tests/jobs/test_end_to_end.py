@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.cli import main
+from jobs.demo import SLICE_SETS
 from pipeline.corpus.factbook import QUESTIONS
 from pipeline.scoring.run import read_run
 
@@ -28,10 +29,15 @@ def home(tmp_path_factory: pytest.TempPathFactory, ray_session: None) -> Path:
     return out
 
 
+def _options(home: Path, system: str) -> list[object]:
+    """What the demo gave to `tartan answer`."""
+    sets = [part for option in SLICE_SETS[system] for part in ("--set", option)]
+    return ["--questions", home / "questions.jsonl", "--index", f"plaid={home / 'index'}", *sets]
+
+
 def _answer_here(home: Path, system: str) -> list[dict[str, Any]]:
-    options = ["--questions", home / "questions.jsonl", "--index", f"plaid={home / 'index'}"]
     run = home / "local" / system
-    assert _tartan("answer", system, *options, "--executor", "local", "--out", run) == 0
+    assert _tartan("answer", system, *_options(home, system), "--executor", "local", "--out", run) == 0
     return read_run(run)
 
 
@@ -55,8 +61,11 @@ def test_a_run_holds_every_question_in_order_with_everything_it_saw(home: Path) 
         for passage in row["passages"]:
             text = corpus[passage["doc_id"]]
             assert text[passage["start"] : passage["start"] + len(passage["text"])] == passage["text"]
+        assert sum(snippet["kept"] for snippet in row["snippets"]) <= 5
         for snippet in row["snippets"]:
-            assert snippet["kept"] == (snippet["score"] >= 0.35)
+            below = snippet["score"] < 0.35
+            assert (snippet["reason"] or "").endswith("< 0.35") == below
+            assert snippet["kept"] == (snippet["reason"] is None)
         if any(snippet["kept"] for snippet in row["snippets"]):
             assert row["question"] in row["final_prompt"]
             assert row["finish_reason"] in ("stop", "length")
@@ -79,7 +88,7 @@ def test_the_files_for_others(home: Path) -> None:
 def test_again_there_is_nothing_to_redo(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = home / "runs" / "hltcoe"
     before = {path: path.stat().st_mtime_ns for path in run.glob("answers/*")}
-    options = ["--questions", home / "questions.jsonl", "--index", f"plaid={home / 'index'}", "--out", run]
+    options = [*_options(home, "hltcoe"), "--out", run]
     assert _tartan("answer", "hltcoe", *options) == 0
     assert "nothing to redo" in capsys.readouterr().err
     assert {path: path.stat().st_mtime_ns for path in run.glob("answers/*")} == before
@@ -97,16 +106,25 @@ def test_search_shows_hits(home: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "factbook:iceland" in capsys.readouterr().out
 
 
+def _same(items: list[dict[str, Any]], others: list[dict[str, Any]]) -> None:
+    """Equal but for the last bits of scores, which depend on a process's number of threads."""
+    scores, other_scores = [item["score"] for item in items], [item["score"] for item in others]
+    assert scores == pytest.approx(other_scores, rel=1e-5)
+    plain = [{**item, "score": None} for item in items]
+    assert plain == [{**item, "score": None} for item in others]
+
+
 def test_local_and_ray_give_equal_tables(home: Path) -> None:
     """Without generated queries everything before generation is equal; with them, whatever follows from equal queries
-    is (greedy decoding in bfloat16 may differ with the batch; law 5)."""
+    is (greedy decoding may differ with the make-up of a batch; law 5)."""
     for row, local in zip(read_run(home / "runs" / "rag"), _answer_here(home, "rag"), strict=True):
         assert row.keys() == local.keys()
-        assert row["passages"] == local["passages"]
+        _same(row["passages"], local["passages"])
         assert row["final_prompt"] == local["final_prompt"]
     for row, local in zip(read_run(home / "runs" / "hltcoe"), _answer_here(home, "hltcoe"), strict=True):
         assert row.keys() == local.keys()
-        assert row["context"] == local["context"]
+        _same(row["context"], local["context"])
         if row["queries"] == local["queries"]:
-            for column in ("passages", "snippets", "final_prompt"):
-                assert row[column] == local[column], column
+            _same(row["passages"], local["passages"])
+            _same(row["snippets"], local["snippets"])
+            assert row["final_prompt"] == local["final_prompt"]
