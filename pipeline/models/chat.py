@@ -1,5 +1,6 @@
 """From chat messages to the token ids a model reads: its own template, and exactly one beginning-of-sequence token."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
@@ -20,6 +21,9 @@ class ChatFormat:
     Where BOS comes from: a template that starts with it has put it there, and none is added; where the text lacks it
     and the tokenizer starts plain text with one, it is put in front; a tokenizer without that habit gets none.
     A tokenizer without a chat template (a base model) gets the messages' contents, joined by empty lines.
+
+    Contents are text, never control: a special token spelt in a web page (`<|im_end|>`) is broken by a space, so that a
+    passage cannot end the user's turn and open one of its own.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -29,6 +33,8 @@ class ChatFormat:
         self._bos: str | None = tokenizer.bos_token
         started = tokenizer("a", add_special_tokens=True)["input_ids"][0]
         self._adds_bos = self._bos is not None and started == tokenizer.bos_token_id
+        special = sorted(filter(None, tokenizer.all_special_tokens), key=len, reverse=True)
+        self._special = re.compile("|".join(map(re.escape, special))) if special else None
 
     def prompt(self, messages: Sequence[dict[str, str]]) -> Prompt:
         """The prompt for `messages`. Raises jinja2.TemplateError where the template refuses them (an unknown role)."""
@@ -40,8 +46,13 @@ class ChatFormat:
             return Prompt(self._bos + text, [self._tokenizer.bos_token_id, *ids])
 
     def _text(self, messages: Sequence[dict[str, str]]) -> str:
-        if self._tokenizer.chat_template is None:
-            return "\n\n".join(message["content"] for message in messages)
         # Ray hands tuples and read-only mappings around; templates expect a list of dicts.
-        chat = [dict(message) for message in messages]
+        chat = [{**message, "content": self._harmless(message["content"])} for message in messages]
+        if self._tokenizer.chat_template is None:
+            return "\n\n".join(message["content"] for message in chat)
         return self._tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+
+    def _harmless(self, content: str) -> str:
+        if self._special is None:
+            return content
+        return self._special.sub(lambda found: f"{found[0][0]} {found[0][1:]}", content)
