@@ -11,7 +11,7 @@ from pipeline.scoring.run import read_run
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
 
 def _data(name: str) -> Path:
