@@ -5,6 +5,7 @@ sentences start and keeps nothing else; a search scans the text for each word. O
 sentence also ends at a full stop of Chinese or Japanese and at a blank line, and `STOPWORDS`.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -80,10 +81,10 @@ class Sentences:
         scores = np.zeros(len(self), np.int32)
         for source, (first, starts) in enumerate(zip(self._first, self._starts, strict=False)):
             text = lowered(self._texts[source])
+            places = starts.tolist()
             for word, whole in words.items():
-                places = np.fromiter(occurrences(text, word, whole), np.int64)
-                inside = np.searchsorted(starts, places, side="right") - 1
-                scores[first + np.unique(inside)] += 1
+                holding = np.fromiter(sentences_with(text, places, word, whole), np.int64)
+                scores[first + holding] += 1
         return scores
 
 
@@ -106,15 +107,17 @@ def query_words(keywords: str) -> dict[str, bool]:
     return words
 
 
-def occurrences(text: str, word: str, whole: bool) -> Iterator[int]:
-    """Where `word` stands in `text`; `whole`: with no letter, digit or mark of a spaced script on either side."""
+def sentences_with(text: str, starts: list[int], word: str, whole: bool) -> Iterator[int]:
+    """Numbers of the sentences that hold `word`, ascending; `whole`: with no part of a longer word on either side."""
     at = text.find(word)
     while at >= 0:
-        stop = at + len(word)
-        inside = _joins(text[max(0, at - 1) : at + 1]) or _joins(text[stop - 1 : stop + 1])
-        if not (whole and inside):
-            yield at
-        at = text.find(word, stop)
+        following = at + len(word)
+        inside = whole and (_joins(text[max(0, at - 1) : at + 1]) or _joins(text[following - 1 : following + 1]))
+        if not inside:
+            number = bisect_right(starts, at)  # of the next sentence, where the search goes on
+            yield number - 1
+            following = starts[number] if number < len(starts) else len(text)
+        at = text.find(word, following)
 
 
 def _joins(pair: str) -> bool:

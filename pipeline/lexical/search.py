@@ -20,7 +20,7 @@ class BM25Shard:
     def __init__(self, postings: Path, weights: Path, pid_offset: int = 0) -> None:
         from bm25s import BM25
 
-        self._terms = np.load(postings / "terms.npy", mmap_mode="r")
+        self._terms = np.asarray(np.load(postings / "terms.npy", mmap_mode="r"))
         self._passages = len(np.load(postings / "lengths.npy", mmap_mode="r"))
         self._offset = pid_offset
         self._scorer = BM25(method="lucene", dtype="float32", backend="numpy")
@@ -33,6 +33,9 @@ class BM25Shard:
             num_docs=self._passages,
             mmap=True,
         )
+        # Still mapped, as plain arrays: np.memmap's own slicing would take a third of a search.
+        held = {name: self._scorer.scores[name] for name in ("data", "indices", "indptr")}
+        self._scorer.scores |= {name: np.asarray(array) for name, array in held.items()}
 
     def search(self, queries: Sequence[np.ndarray], k: int) -> list[Hits]:
         """Per query (`query_keys`) at most k passages that hold a term of it; none where no term is known."""

@@ -6,7 +6,7 @@ import numpy as np
 
 _BLOCK = 1 << 17  # characters looked at together: they fit into a processor's cache
 _STEPS = 8  # of white space after an end are skipped by arrays; longer gaps are few
-_CLOSED = tuple(map(ord, "。！？"))  # end a sentence with no space after them
+_CLOSED = "。！？"  # end a sentence with no space after them
 _LINE = 10
 _VISIBLE = re.compile(r"\S")
 
@@ -18,7 +18,8 @@ def sentence_starts(text: str) -> np.ndarray:
     """
     found, gaps = list[np.ndarray](), [0]
     for first in range(0, len(text), _BLOCK):
-        near, far = _block_starts(_codes(text[first : first + _BLOCK + _STEPS + 3]))
+        block = text[first : first + _BLOCK + _STEPS + 3]
+        near, far = _block_starts(_codes(block), [ord(mark) for mark in _CLOSED if mark in block])
         found.append(near + first)
         gaps += (far + first).tolist()
     starts = np.unique(np.concatenate([*found, _visible(text, gaps)]))
@@ -32,14 +33,13 @@ def _codes(text: str) -> np.ndarray:
     return np.frombuffer(f"{text}...".encode("utf-32-le", "surrogatepass"), np.uint32)
 
 
-def _block_starts(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _block_starts(codes: np.ndarray, closed: list[int]) -> tuple[np.ndarray, np.ndarray]:
     """For the sentences that end in the block's first _BLOCK characters: where the next ones start, and, where too much
     white space follows, some place in it."""
     block = codes[: min(_BLOCK, len(codes) - 3)]
     marks = (block == 46) | (block == 33) | (block == 63) | (block == _LINE)
-    if codes.dtype != np.uint8:
-        for mark in _CLOSED:
-            marks |= block == mark
+    for mark in closed:
+        marks |= block == mark
     ends = np.flatnonzero(marks)
     kind, following = codes[ends], codes[ends + 1]
     blank = (following == _LINE) | ((following == 13) & (codes[ends + 2] == _LINE))

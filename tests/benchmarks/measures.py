@@ -17,9 +17,9 @@ from tests.benchmarks.compare import Comparison, compare
 PASSAGES = 64
 
 
-def passages(count: int | None = PASSAGES) -> list[str]:
+def passages(count: int | None = PASSAGES, pages: int = 12) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
-        files = write_factbook(Path(folder), pages=12)
+        files = write_factbook(Path(folder), pages=pages)
         texts = [text for file in files for text in pq.read_table(file)["text"].to_pylist()]
     spans = TokenSplitter(prepare("minilm-colbert")).split_batch(texts)
     cut = [text[start:stop] for text, found in zip(texts, spans, strict=True) for start, stop in found]
@@ -82,7 +82,7 @@ def lexical() -> Iterator[Comparison]:
     from pipeline.lexical.terms import terms
     from tests.pipeline.lexical.shards import make_shards
 
-    texts = passages(None)
+    texts = passages(None, pages=256)
     queries = [" ".join(text.split()[:12]) for text in texts[:200]]
 
     def library() -> Any:
@@ -122,13 +122,13 @@ def lexical() -> Iterator[Comparison]:
         )
 
 
-QUERY = "word1 word20 word300 word4000 word50 word666 word7 word88"
+QUERY = "x1x x20x x300x x4000x x50x x666x x7x x88x"  # x1x is every fourth word of the text
 
 
 def _long_text(mark: str) -> str:
     """2 million words, some 20 a sentence."""
     rng = np.random.default_rng(0)
-    words = [f"word{number}" for number in rng.zipf(1.3, 2_000_000) % 30_000]
+    words = [f"x{number}x" for number in rng.zipf(1.3, 2_000_000) % 30_000]
     return " ".join(word + mark if number % 20 == 0 else word for number, word in enumerate(words, 1))
 
 
