@@ -85,7 +85,7 @@ class Job:
         from pipeline.execute import run_local
         from pipeline.local import LocalEnv
 
-        env = LocalEnv(self.profile, self.indexes)
+        env = LocalEnv(self.profile, self.indexes, self.system.methods())
         try:
             self._commit(run_local(self.system.stages, env, self.folder.parts(self.table)), say)
         finally:
@@ -95,7 +95,7 @@ class Job:
         from ray_cluster.execute import run_on_ray
         from ray_cluster.pools import RayEnv
 
-        env = RayEnv.start(self.profile, self.system.roles(), self.indexes, say=say)
+        env = RayEnv.start(self.profile, self.system.roles(), self.indexes, methods=self.system.methods(), say=say)
         try:
             self._commit(run_on_ray(self.system.stages, env, self.folder.parts(self.table)), say)
         finally:
@@ -120,8 +120,9 @@ def prepare(
 ) -> Job:
     """Checks everything that can be known without loading a model, joins the cluster, and opens the run's folder.
 
-    Raises InputError: config, profile, questions, an index that is absent, unfinished or of another checkpoint, a
-    cluster that lacks what the profile wants, a folder that holds something else or another run.
+    Raises InputError: config, profile, questions, an index that is absent, unfinished, of another checkpoint or
+    without the BM25 it is asked for, a cluster that lacks what the profile wants, a folder that holds something else or
+    another run.
     """
     from pipeline.compose import load_profile, load_system
     from pipeline.plaid.index import check_index
@@ -134,8 +135,11 @@ def prepare(
     system = load_system(system_name, profile, ours)
     indexes = {name: path.absolute() for name, path in named_indexes(index_options, system.indexes()).items()}
     asked = read_questions(questions)
-    manifests = {name: check_index(path, profile.model("retriever")) for name, path in indexes.items()}
-    roles = [*system.roles(), *(["retriever"] if manifests else [])]
+    methods = system.methods()
+    encoder = any("plaid" in ways for ways in methods.values())
+    retriever = profile.model("retriever") if encoder else None
+    manifests = {name: check_index(path, retriever, methods[name]) for name, path in indexes.items()}
+    roles = [*system.roles(), *(["retriever"] if encoder else [])]
     models = {role: profile.model(role).model_dump() for role in roles}
     identity = {
         "system": system.resolved,
@@ -155,7 +159,7 @@ def prepare(
         from ray_cluster.connect import connect
         from ray_cluster.pools import demand
 
-        connect(address, *demand(profile, system.roles(), len(indexes)))
+        connect(address, *demand(profile, system.roles(), len(indexes), encoder=encoder))
     run = Run.open(out, {**about, "identity": identity}, asked.num_rows, part_size)
     return Job(system, profile, indexes, question_table(asked), run, executor)
 

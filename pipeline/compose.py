@@ -14,6 +14,7 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from pipeline.columns import Writers, check_reads, check_writes
+from pipeline.env import Method
 from pipeline.errors import InputError
 from pipeline.profile import Profile
 from pipeline.prompts import Prompt, check_use
@@ -42,6 +43,14 @@ class System:
     def indexes(self) -> list[str]:
         """Names of the indexes the stages search, each once, in order."""
         return list(dict.fromkeys(index for stage in self.stages for index in stage.indexes()))
+
+    def methods(self) -> dict[str, set[Method]]:
+        """How the stages search each index."""
+        found: dict[str, set[Method]] = {index: set() for index in self.indexes()}
+        for stage in self.stages:
+            for index, methods in stage.methods().items():
+                found[index] |= methods
+        return found
 
     def prompts(self) -> dict[str, Prompt]:
         """Prompts the stages render, by name."""

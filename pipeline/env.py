@@ -4,9 +4,12 @@ environment (ray_cluster/pools.py) answers with clients of actor pools. A stage 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
+
+Method = Literal["plaid", "bm25"]  # how an index is searched
+BY_PLAID: tuple[Method, ...] = ("plaid",)
 
 
 @dataclass(frozen=True)
@@ -34,16 +37,20 @@ class Completion:
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """A batch of queries against one index. `settings` override the presets for k, for this call only."""
+    """A batch of queries against one index. `settings` override PLAID's presets for k, for this call only."""
 
     queries: Sequence[str]
     k: int
     settings: dict[str, Any] = field(default_factory=dict)
+    method: Method = "plaid"
 
 
 class Searcher(Protocol):
     def search(self, request: SearchRequest) -> list[list[dict[str, Any]]]:
-        """Per query at most k passages (schema.PASSAGE as dicts), by (score descending, pid ascending)."""
+        """Per query at most k passages (schema.PASSAGE as dicts), by (score descending, pid ascending).
+
+        By "bm25" only passages that hold a term of the query: perhaps none.
+        """
         ...
 
 

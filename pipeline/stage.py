@@ -11,7 +11,7 @@ from typing import Any, ClassVar, final
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
-from pipeline.env import EngineError, Env
+from pipeline.env import EngineError, Env, Method
 from pipeline.prompts import PromptUse
 from pipeline.schema import BASE, ERROR, TRACE, type_name
 
@@ -39,6 +39,10 @@ class Stage(BaseModel, ABC):
     def indexes(self) -> list[str]:
         """Index names this stage searches."""
         return []
+
+    def methods(self) -> dict[str, set[Method]]:
+        """How it searches each of them: what an index must have, and what is opened for it."""
+        return {index: {"plaid"} for index in self.indexes()}
 
     def prompts(self) -> list[PromptUse]:
         """Prompts this stage renders, with the slots it fills and those a prompt must have."""

@@ -18,6 +18,7 @@ from ray.exceptions import RayError, RayTaskError
 
 from pipeline import storage
 from pipeline.errors import InputError, UnfinishedError
+from pipeline.lexical.build import STATISTICS
 from pipeline.plaid.plan import Plan
 from pipeline.profile import ModelSpec
 from ray_cluster.actors import one_line
@@ -33,8 +34,9 @@ def build(plan: Plan, out: Path, spec: ModelSpec, tokenizer: Path, progress: Pro
     """
     from pipeline.plaid.build import publish_step
 
-    cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
-    _shards_step("passages", plan, out, progress, _Passages, (plan, out, tokenizer), cpus, {"num_cpus": 1})
+    _cpu_step("passages", plan, out, progress, _Passages, tokenizer)
+    if plan.config.lexical.bm25:
+        build_lexical(plan, out, progress)
     progress("codec", 0, 1)
     held: dict[str, Any] = {"num_cpus": spec.cpus, "num_gpus": spec.gpus}
     if storage.committed(out, "codec") is None:
@@ -43,6 +45,19 @@ def build(plan: Plan, out: Path, spec: ModelSpec, tokenizer: Path, progress: Pro
     progress("codec", 1, 1)
     _shards_step("shards", plan, out, progress, _Encoder, (plan, out, spec), spec.replicas, held)
     return publish_step(plan, out)
+
+
+def build_lexical(plan: Plan, out: Path, progress: Progress) -> None:
+    """BM25's steps over committed passages; raises as `build` does."""
+    _cpu_step("lexical", plan, out, progress, _Postings)
+    with _as_unfinished(f"{out}, step {STATISTICS}"):
+        ray.get(_statistics.remote(plan, out))
+    _cpu_step("weights", plan, out, progress, _Weights)
+
+
+def _cpu_step(step: str, plan: Plan, out: Path, progress: Progress, worker: type, made_from: Any = None) -> None:
+    cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
+    _shards_step(step, plan, out, progress, worker, (plan, out, made_from), cpus, {"num_cpus": 1})
 
 
 def _shards_step(
@@ -112,12 +127,13 @@ class _Worker(ABC):
     def __init__(self, plan: Plan, out: Path, made_from: Any) -> None:
         self._plan, self._out, self._made_from = plan, out, made_from
         self._held: Any = None
+        self._made = False
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         shard, error = batch["shard"][0].as_py(), None
         try:
-            if self._held is None:
-                self._held = self.make()
+            if not self._made:
+                self._held, self._made = self.make(), True
             self.work(shard)
         except Exception as problem:  # noqa: BLE001 - one bad shard must not end the job of the others
             error = f"{type(problem).__name__}: {problem}"
@@ -138,6 +154,20 @@ class _Passages(_Worker):
         passages_step(self._plan, shard, self._out, self._held)
 
 
+class _Postings(_Worker):
+    def work(self, shard: str) -> None:
+        from pipeline.lexical.build import postings_step
+
+        postings_step(self._plan, shard, self._out)
+
+
+class _Weights(_Worker):
+    def work(self, shard: str) -> None:
+        from pipeline.lexical.build import weights_step
+
+        weights_step(self._plan, shard, self._out)
+
+
 class _Encoder(_Worker):
     def make(self) -> Any:
         from pipeline.local import make_model
@@ -150,6 +180,13 @@ class _Encoder(_Worker):
         from pipeline.plaid.build import encode_step
 
         encode_step(self._plan, shard, self._out, *self._held)
+
+
+@ray.remote(max_retries=DEATHS)
+def _statistics(plan: Plan, out: Path) -> None:
+    from pipeline.lexical.build import statistics_step
+
+    statistics_step(plan, out)
 
 
 @ray.remote(max_retries=DEATHS)

@@ -5,7 +5,7 @@ whose calls wait a bounded time; a model or searcher that is gone ends the job a
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import ray
 
-from pipeline.env import ChatRequest, Completion, SearchRequest
+from pipeline.env import BY_PLAID, ChatRequest, Completion, Method, SearchRequest
 from pipeline.errors import InputError
 from pipeline.profile import ModelSpec, Profile
 from ray_cluster.actors import ModelActor, Pool, SearchActor, imported, new_actor
 
-RETRIEVER = "retriever"  # the role that encodes the queries of every index
+RETRIEVER = "retriever"  # the role that encodes the queries of every index searched by plaid
 LLM_CALLS = 16  # stage workers whose requests one engine batches together
 
 
@@ -27,7 +27,7 @@ class Makers:
     """Where actors find what builds their contents, as `module:function`."""
 
     model: str = "pipeline.local:make_model"  # (ModelSpec) -> an engine
-    shards: str = "pipeline.plaid.index:open_shards"  # (path, shard names) -> IndexShards
+    shards: str = "pipeline.plaid.index:open_shards"  # (path, shard names, methods) -> IndexShards
     manifest: str = "pipeline.plaid.index:read_manifest"  # (path) -> Manifest, read by the driver
 
 
@@ -52,7 +52,7 @@ class ModelClient:
 class IndexClient:
     """`Searcher` of a stage worker: queries encoded once, all shards asked, text fetched for the merged top k only."""
 
-    def __init__(self, pool: Pool, encoder: Pool) -> None:
+    def __init__(self, pool: Pool, encoder: Pool | None) -> None:
         self._pool, self._encoder = pool, encoder
 
     def search(self, request: SearchRequest) -> list[list[dict[str, Any]]]:
@@ -62,12 +62,22 @@ class IndexClient:
         queries = list(dict.fromkeys(request.queries))
         if not queries:
             return []
-        vectors = self._encoder.ask("encode_queries", queries)
-        rankings = merge_hits(self._pool.ask_all("search", vectors, request.k, dict(request.settings)), request.k)
+        rankings = merge_hits(self._found(queries, request), request.k)
         wanted = sorted({int(pid) for pids, _ in rankings for pid in pids})
         passages = {pid: row for part in self._pool.ask_all("passages", wanted) for pid, row in part.items()}
         found = dict(zip(queries, rankings, strict=True))
         return [hits(found[query], passages) for query in request.queries]
+
+    def _found(self, queries: list[str], request: SearchRequest) -> list[Any]:
+        """[actor][query] Hits."""
+        if request.method == "bm25":
+            from pipeline.lexical.search import query_keys
+
+            return self._pool.ask_all("bm25", [query_keys(query) for query in queries], request.k)
+        if self._encoder is None:
+            raise ValueError(f"{self._pool.what} was not opened for plaid")
+        vectors = self._encoder.ask("encode_queries", queries)
+        return self._pool.ask_all("search", vectors, request.k, dict(request.settings))
 
 
 class RayEnv:
@@ -83,6 +93,7 @@ class RayEnv:
         roles: Iterable[str],
         indexes: Mapping[str, str | Path] | None = None,
         *,
+        methods: Mapping[str, Collection[Method]] | None = None,
         makers: Makers = Makers(),
         timeout_s: float = 1800,
         load_timeout_s: float = 1800,
@@ -90,12 +101,14 @@ class RayEnv:
     ) -> "RayEnv":
         """Starts the pools that `roles` and `indexes` (name -> path) need, and returns when all are ready.
 
+        `methods`: how each index is searched; not named: plaid, which needs the retriever's pool, bm25 does not.
         Two roles of one model share its pool. Searchers: `profile.search_workers` an index, never more than it has
         shards, which are dealt in turn. `timeout_s` bounds each later call, `load_timeout_s` the wait here. Raises
         InputError for what is wrong with a model or index, EngineError for one that does not come up; both name it.
         """
         indexes = dict(indexes or {})
-        wanted = _roles(roles, bool(indexes))
+        opened = {name: tuple((methods or {}).get(name, BY_PLAID)) for name in indexes}
+        wanted = _roles(roles, any("plaid" in ways for ways in opened.values()))
         names = {name: imported(makers.manifest)(Path(path)).shard_names() for name, path in indexes.items()}
         env = cls({}, {role: profile.roles[role] for role in wanted}, {})
         try:
@@ -105,7 +118,7 @@ class RayEnv:
                 env._models[model] = Pool(f"model '{model}' ({spec.source})", actors, timeout_s)
             for name, path in indexes.items():
                 dealt = _deal(names[name], profile.search_workers)
-                actors = [_search_actor(profile, Path(path), shards, makers) for shards in dealt]
+                actors = [_search_actor(profile, Path(path), shards, opened[name], makers) for shards in dealt]
                 env._indexes[name] = Pool(f"index '{name}' ({path})", actors, timeout_s)
             pools = [*env._models.values(), *env._indexes.values()]
             say("loading " + ", ".join(f"{pool.what} x {len(pool.actors)}" for pool in pools))
@@ -124,7 +137,8 @@ class RayEnv:
         return ModelClient(self._models[self._roles[role]])
 
     def searcher(self, index: str) -> IndexClient:
-        return IndexClient(self._indexes[index], self._models[self._roles[RETRIEVER]])
+        encoder = self._models[self._roles[RETRIEVER]] if RETRIEVER in self._roles else None
+        return IndexClient(self._indexes[index], encoder)
 
     def stop(self) -> None:
         """Ends every actor of every pool. Stopping twice is fine."""
@@ -134,9 +148,12 @@ class RayEnv:
             pool.actors.clear()
 
 
-def demand(profile: Profile, roles: Iterable[str], indexes: int) -> tuple[float, float]:
-    """(CPUs, GPUs) that `RayEnv.start` holds at most for these roles and so many indexes; `connect` wants them."""
-    models = {profile.roles[role] for role in _roles(roles, indexes > 0)}
+def demand(profile: Profile, roles: Iterable[str], indexes: int, *, encoder: bool | None = None) -> tuple[float, float]:
+    """(CPUs, GPUs) that `RayEnv.start` holds at most for these roles and so many indexes; `connect` wants them.
+
+    `encoder`: whether an index is searched by plaid; None: each one is.
+    """
+    models = {profile.roles[role] for role in _roles(roles, indexes > 0 if encoder is None else encoder)}
     specs = [profile.models[model] for model in models]
     searchers = indexes * profile.search_workers * profile.search_cpus
     return sum(spec.replicas * spec.cpus for spec in specs) + searchers, sum(
@@ -160,8 +177,8 @@ def _model_actor(spec: ModelSpec, model: str, makers: Makers) -> Any:
     return new_actor(ModelActor, makers.model, (spec,), calls=calls, cpus=spec.cpus, gpus=spec.gpus)
 
 
-def _search_actor(profile: Profile, path: Path, shards: list[str], makers: Makers) -> Any:
-    return new_actor(SearchActor, makers.shards, (path, shards), calls=1, cpus=profile.search_cpus, gpus=0)
+def _search_actor(profile: Profile, path: Path, shards: list[str], methods: tuple[Method, ...], makers: Makers) -> Any:
+    return new_actor(SearchActor, makers.shards, (path, shards, methods), calls=1, cpus=profile.search_cpus, gpus=0)
 
 
 def _check_fits(what: str, cpus: float, gpus: float) -> None:

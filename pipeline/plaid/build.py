@@ -2,6 +2,8 @@
 
     passages (per shard) -> codec (once) -> encode (per shard) -> publish (once)
 
+BM25's steps, which need the passages alone, are in pipeline/lexical/build.py; `publish` names them in the manifest.
+
 `ray_cluster/build.py` runs them over a cluster. Killed anywhere and run again, the finished index has the same bytes.
 """
 
@@ -13,8 +15,9 @@ import numpy as np
 
 from pipeline import storage
 from pipeline.errors import UnfinishedError
+from pipeline.lexical import build as lexical
 from pipeline.plaid.codec import Codec
-from pipeline.plaid.passages import PassageStore, write_passages
+from pipeline.plaid.passages import open_passages, write_passages
 from pipeline.plaid.pieces import DocumentEncoder, EncodedPieces
 from pipeline.plaid.plan import FORMAT, Plan
 from pipeline.plaid.read_shard import verify_shard
@@ -133,7 +136,7 @@ def publish_step(plan: Plan, out: Path) -> dict[str, Any]:
 
     Raises UnfinishedError that names each shard which is missing or damaged.
     """
-    codec = storage.committed(out, "codec")
+    codec, bm25 = storage.committed(out, "codec"), plan.config.lexical.bm25
     shards, missing, offset = [], [], 0
     for shard in plan.shards:
         passages = storage.committed(out, f"passages/{shard.shard}")
@@ -142,6 +145,10 @@ def publish_step(plan: Plan, out: Path) -> dict[str, Any]:
             missing.append(f"shard {shard.shard} is not {'encoded' if passages else 'read'}")
             continue
         missing += [f"shard {shard.shard}: {p}" for part in (passages, encoded) for p in storage.damage(out, part)]
+        if bm25 and (problems := lexical.missing_parts(out, shard.shard)):
+            missing += [f"shard {shard.shard}, BM25: {problem}" for problem in problems]
+            continue
+        entry = lexical.shard_entry(out, shard.shard) if bm25 else None
         shards.append(
             {
                 "shard": shard.shard,
@@ -151,7 +158,9 @@ def publish_step(plan: Plan, out: Path) -> dict[str, Any]:
                 "embeddings": encoded["embeddings"],
                 "store": passages["folder"],
                 "folder": encoded["folder"],
-                "bytes": sum(file["bytes"] for part in (passages, encoded) for file in part["files"].values()),
+                "lexical": entry and {name: entry[name] for name in ("postings", "weights")},
+                "bytes": sum(file["bytes"] for part in (passages, encoded) for file in part["files"].values())
+                + (entry["bytes"] if entry else 0),
             }
         )
         offset += passages["passages"]
@@ -166,6 +175,7 @@ def publish_step(plan: Plan, out: Path) -> dict[str, Any]:
         "codec": codec["folder"],
         "nbits": plan.config.codec.nbits,
         "centroids": codec["centroids"],
+        "lexical": lexical.index_entry(out, plan.config.lexical) if bm25 else None,
         "shards": shards,
         **{total: sum(shard[total] for shard in shards) for total in ("documents", "passages", "embeddings")},
     }
@@ -173,13 +183,6 @@ def publish_step(plan: Plan, out: Path) -> dict[str, Any]:
     storage.create_file(out / "MANIFEST.json", storage.to_json(manifest))
     EncodedPieces.discard(out)
     return manifest
-
-
-def open_passages(out: Path, shard: str) -> PassageStore:
-    record = storage.committed(out, f"passages/{shard}")
-    if record is None:
-        raise UnfinishedError(f"shard {shard} of {out}: its passages have not been written")
-    return PassageStore(out / record["folder"] / "passages.arrow")
 
 
 def _report(plan: Plan, out: Path, manifest: dict[str, Any]) -> dict[str, Any]:

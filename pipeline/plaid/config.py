@@ -48,12 +48,19 @@ class ShardsConfig(_Section):
     documents: int = Field(50_000, gt=0)
 
 
+class LexicalConfig(_Section):
+    bm25: bool = True
+    k1: float = Field(1.2, ge=0)
+    b: float = Field(0.75, ge=0, le=1)
+
+
 class IndexConfig(_Section):
     corpus: CorpusConfig = CorpusConfig()
     split: SplitConfig = SplitConfig()
     encoder: EncoderConfig = EncoderConfig()
     codec: CodecConfig = CodecConfig()
     shards: ShardsConfig = ShardsConfig()
+    lexical: LexicalConfig = LexicalConfig()
 
 
 def load_index_config(name_or_path: str | Path, corpus: str | None, sets: list[str]) -> IndexConfig:

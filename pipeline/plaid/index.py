@@ -1,6 +1,6 @@
 """Opening a finished index: its manifest, the check that it fits a checkpoint, and searching it in this process."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -8,8 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from pipeline import storage
-from pipeline.env import SearchRequest
+from pipeline.env import BY_PLAID, Method, SearchRequest
 from pipeline.errors import InputError
+from pipeline.lexical.terms import RULES
 from pipeline.models.resolve import model_fingerprint, resolve_model
 from pipeline.plaid.hits import Hits
 from pipeline.plaid.passages import PassageStore
@@ -35,6 +36,7 @@ class Manifest:
     passages: int
     documents: int
     embeddings: int
+    lexical: dict[str, Any] | None = None  # k1, b, rules, statistics, ...; None: the index has no BM25
 
     def shard_names(self) -> list[str]:
         """Shards that have something to search."""
@@ -54,15 +56,23 @@ def read_manifest(path: Path) -> Manifest:
         held = ", ".join(sorted(entry.name for entry in path.iterdir())[:5]) or "nothing"
         raise InputError(f"{path} is not an index: it has no MANIFEST.json (it holds {held})")
     values = storage.read_json(path / "MANIFEST.json")
+    values.setdefault("lexical", None)  # an index from before BM25 was there
     return Manifest(path, **{name: values[name] for name in Manifest.__dataclass_fields__ if name != "path"})
 
 
-def check_index(path: Path, spec: ModelSpec) -> Manifest:
-    """The manifest of a finished index that `spec`, the retriever, can search.
+def check_index(path: Path, spec: ModelSpec | None, methods: Collection[Method] = BY_PLAID) -> Manifest:
+    """The manifest of a finished index that can be searched by these methods, by plaid with `spec` as retriever.
 
-    Raises InputError as `read_manifest` does, and where the index was built with another checkpoint.
+    Raises InputError as `read_manifest` does, where the index was built with another checkpoint (plaid only), and
+    where it has no BM25 that this version can search (bm25 only).
     """
     manifest = read_manifest(path)
+    if "bm25" in methods:
+        _check_lexical(manifest)
+    if "plaid" not in methods:
+        return manifest
+    if spec is None:
+        raise ValueError("a search by plaid needs a retriever")
     fingerprint = model_fingerprint(resolve_model(spec.source, spec.revision))
     if manifest.checkpoint["fingerprint"] != fingerprint:
         raise InputError(
@@ -73,26 +83,59 @@ def check_index(path: Path, spec: ModelSpec) -> Manifest:
     return manifest
 
 
+def _check_lexical(manifest: Manifest) -> None:
+    if manifest.lexical is None:
+        raise InputError(
+            f"{manifest.path} has no BM25 (it was built with lexical.bm25=false, or before BM25 was there); search it "
+            "with method: plaid, or build an index in another --out with --set lexical.bm25=true"
+        )
+    if manifest.lexical["rules"] != RULES:
+        raise InputError(
+            f"{manifest.path}: its BM25 was built by rules {manifest.lexical['rules']} for cutting text into terms, "
+            f"this version has rules {RULES}; build the index anew in another --out"
+        )
+
+
 class IndexShards:
-    """Some shards of an index, searched together. Global pid = the shard's pid_offset + number in the shard."""
+    """Some shards of an index, searched together. Global pid = the shard's pid_offset + number in the shard.
 
-    def __init__(self, path: Path, names: Sequence[str]) -> None:
-        from pipeline.plaid.codec import Codec
-        from pipeline.plaid.search import ShardSearcher
+    Only what `methods` need is opened; a search by another method is a ValueError.
+    """
 
+    def __init__(self, path: Path, names: Sequence[str], methods: Collection[Method] = BY_PLAID) -> None:
         manifest = read_manifest(path)
-        codec = Codec.load(path / manifest.codec)
         shards = [shard for shard in manifest.shards if shard["shard"] in set(names)]
         self._offsets = np.array([shard["pid_offset"] for shard in shards])
         self._stores = [PassageStore(path / shard["store"] / "passages.arrow") for shard in shards]
-        self._searchers = [ShardSearcher(path / shard["folder"], shard["pid_offset"], codec) for shard in shards]
+        self._searchers, self._lexical = list[Any](), list[Any]()
+        if "plaid" in methods:
+            from pipeline.plaid.codec import Codec
+            from pipeline.plaid.search import ShardSearcher
+
+            codec = Codec.load(path / manifest.codec)
+            self._searchers = [ShardSearcher(path / shard["folder"], shard["pid_offset"], codec) for shard in shards]
+        if "bm25" in methods:
+            from pipeline.lexical.search import BM25Shard
+
+            _check_lexical(manifest)
+            for shard in shards:
+                postings, weights = (path / shard["lexical"][part] for part in ("postings", "weights"))
+                self._lexical.append(BM25Shard(postings, weights, shard["pid_offset"]))
 
     def search(self, vectors: Sequence[np.ndarray], k: int, settings: dict[str, Any]) -> list[Hits]:
-        """Per query the best k passages of these shards."""
+        """Per query (its vectors) the best k passages of these shards, by plaid."""
         from pipeline.plaid.search import search_shards
 
         resolved = SearchSettings(**{**SearchSettings.default(k).model_dump(), **settings})
         return search_shards(self._searchers, vectors, k, resolved)
+
+    def bm25(self, queries: Sequence[np.ndarray], k: int) -> list[Hits]:
+        """Per query (`lexical.search.query_keys`) at most k passages of these shards, by BM25."""
+        from pipeline.lexical.search import search_lexical
+
+        if not self._lexical:
+            raise ValueError("these shards were not opened for bm25")
+        return search_lexical(self._lexical, queries, k)
 
     def holds(self, pid: int) -> bool:
         shard = int(np.searchsorted(self._offsets, pid, side="right")) - 1
@@ -118,21 +161,31 @@ def hits(ranking: Hits, passages: dict[int, dict[str, Any]]) -> list[dict[str, A
 
 
 class LocalSearcher:
-    """An index searched in this process: queries encoded once, all shards asked, text fetched for the merged top k."""
+    """An index searched in this process: queries encoded once, all shards asked, text fetched for the merged top k.
 
-    def __init__(self, path: Path, encoder: QueryEncoder) -> None:
+    `encoder` may be None where `methods` do not have plaid.
+    """
+
+    def __init__(self, path: Path, encoder: QueryEncoder | None, methods: Collection[Method] = BY_PLAID) -> None:
         self._encoder = encoder
-        self._shards = IndexShards(path, read_manifest(path).shard_names())
+        self._shards = IndexShards(path, read_manifest(path).shard_names(), methods)
 
     def search(self, request: SearchRequest) -> list[list[dict[str, Any]]]:
-        vectors = self._encoder.encode_queries(list(request.queries))
-        rankings = self._shards.search(vectors, request.k, request.settings)
+        queries = list(request.queries)
+        if request.method == "bm25":
+            from pipeline.lexical.search import query_keys
+
+            rankings = self._shards.bm25([query_keys(query) for query in queries], request.k)
+        elif self._encoder is None:
+            raise ValueError("this index was not opened for plaid")
+        else:
+            rankings = self._shards.search(self._encoder.encode_queries(queries), request.k, request.settings)
         return [hits(ranking, self._shards.passages([int(pid) for pid in ranking[0]])) for ranking in rankings]
 
 
-def open_index(path: Path, encoder: QueryEncoder) -> LocalSearcher:
-    return LocalSearcher(path, encoder)
+def open_index(path: Path, encoder: QueryEncoder | None, methods: Collection[Method] = BY_PLAID) -> LocalSearcher:
+    return LocalSearcher(path, encoder, methods)
 
 
-def open_shards(path: Path, names: Sequence[str]) -> IndexShards:
-    return IndexShards(path, names)
+def open_shards(path: Path, names: Sequence[str], methods: Collection[Method] = BY_PLAID) -> IndexShards:
+    return IndexShards(path, names, methods)

@@ -13,9 +13,11 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from pipeline import storage
 from pipeline.corpus.plan import ShardPlan
 from pipeline.corpus.read import Document, read_rows
 from pipeline.corpus.split import Splitter
+from pipeline.errors import UnfinishedError
 from pipeline.plaid.config import CorpusConfig
 
 T = TypeVar("T")
@@ -84,6 +86,14 @@ class PassageStore:
     def piece(self, number: int) -> list[str]:
         """The texts of one piece, in order."""
         return self._reader.get_batch(number)["text"].to_pylist()
+
+
+def open_passages(out: Path, shard: str) -> PassageStore:
+    """A shard's committed passages in the index folder `out`. Raises UnfinishedError where they are not written."""
+    record = storage.committed(out, f"passages/{shard}")
+    if record is None:
+        raise UnfinishedError(f"shard {shard} of {out}: its passages have not been written")
+    return PassageStore(out / record["folder"] / "passages.arrow")
 
 
 class _Problems:

@@ -12,14 +12,18 @@ from pipeline import storage
 from pipeline.corpus.plan import ShardPlan, plan_shards
 from pipeline.corpus.read import CorpusFile, corpus_files
 from pipeline.errors import InputError
+from pipeline.lexical.terms import RULES
 from pipeline.models.resolve import model_fingerprint, resolve_model
 from pipeline.plaid.checkpoint import read_settings
 from pipeline.plaid.codec import check_nbits
-from pipeline.plaid.config import IndexConfig
+from pipeline.plaid.config import IndexConfig, LexicalConfig
 from pipeline.profile import ModelSpec
 
 FORMAT = 1  # of the index folder; raised when older readers could misread it
-OURS = {"plan.json", "commit", "passages", "codec", "shards", "pieces", "attempts", "MANIFEST.json", "report.json"}
+OURS = {
+    "plan.json", "commit", "passages", "lexical", "weights", "codec", "shards", "pieces", "attempts", "MANIFEST.json",
+    "report.json",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,8 @@ def freeze_plan(plan: Plan, out: Path) -> None:
             raise InputError(f"{out} holds something else ({', '.join(foreign[:5])}); give --out a new or empty folder")
         storage.create_file(path, storage.to_json(_as_dict(plan)))
     held = storage.read_json(path)
-    old, new = _flat(held["fingerprint"]), _flat(plan.fingerprint)
+    without = {"lexical": _lexical(LexicalConfig(bm25=False))}  # a build begun before BM25 was there has none
+    old, new = _flat(without | held["fingerprint"]), _flat(plan.fingerprint)
     for key in sorted({*old, *new}):
         if old.get(key) != new.get(key):
             raise InputError(
@@ -119,11 +124,17 @@ def _fingerprint(
     root = os.path.commonpath([os.path.dirname(file.path) for file in files])  # a moved corpus is the same corpus
     return {
         "format": FORMAT,
-        **config.model_dump(exclude={"corpus": {"path"}, "encoder": True}),
+        **config.model_dump(exclude={"corpus": {"path"}, "encoder": True, "lexical": True}),
+        "lexical": _lexical(config.lexical),
         "checkpoint": {name: getattr(checkpoint, name) for name in ("fingerprint", "dim", "doc_maxlen")},
         "encoder": {"dtype": spec.dtype, "batch_tokens": spec.batch_tokens},  # both move the last bits of vectors
         "files": {os.path.relpath(file.path, root): {"bytes": file.size, "rows": file.rows} for file in files},
     }
+
+
+def _lexical(config: LexicalConfig) -> dict[str, Any]:
+    """The section, and which rules cut text into terms."""
+    return {**config.model_dump(), **({"rules": RULES} if config.bm25 else {})}
 
 
 def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:

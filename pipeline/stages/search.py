@@ -1,17 +1,20 @@
-"""search: passages of an index for one or several query columns."""
+"""search: passages of an index for one or several query columns, by late interaction or by BM25."""
 
 from typing import Annotated, Any, ClassVar
 
 import pyarrow as pa
-from pydantic import BeforeValidator, Field, PrivateAttr
+from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
-from pipeline.env import Env, Searcher, SearchRequest
+from pipeline.env import Env, Method, Searcher, SearchRequest
 from pipeline.schema import PASSAGE, STRINGS, one_of
 from pipeline.stage import Stage
 
 Columns = Annotated[
     list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value), Field(min_length=1)
 ]
+
+
+PLAID_ONLY = ("ncells", "centroid_score_threshold", "ndocs", "exhaustive")
 
 
 class Search(Stage):
@@ -25,11 +28,19 @@ class Search(Stage):
     k: int = Field(gt=0, description="passages a query")
     queries: Columns = Field(description="columns that hold a query (string) or several (list<string>)")
     into: str
+    method: Method = Field("plaid", description="plaid: late interaction; bm25: words, no model")
     ncells: int | None = Field(None, gt=0, description="centroids probed a query token; null: the preset for k")
     centroid_score_threshold: float | None = None
     ndocs: int | None = Field(None, gt=0, description="candidates scored with centroids only")
     exhaustive: bool | None = Field(None, description="score every passage")
     _searcher: Searcher = PrivateAttr()
+
+    @model_validator(mode="after")
+    def _settings_fit_the_method(self) -> "Search":
+        given = [name for name in PLAID_ONLY if getattr(self, name) is not None]
+        if self.method != "plaid" and given:
+            raise ValueError(f"{given[0]} is a setting of method plaid, and the method here is {self.method}")
+        return self
 
     def reads(self) -> dict[str, pa.DataType]:
         return {column: one_of(pa.string(), STRINGS) for column in self.queries}
@@ -40,6 +51,9 @@ class Search(Stage):
     def indexes(self) -> list[str]:
         return [self.index]
 
+    def methods(self) -> dict[str, set[Method]]:
+        return {self.index: {self.method}}
+
     def setup(self, env: Env) -> None:
         self._searcher = env.searcher(self.index)
 
@@ -47,10 +61,8 @@ class Search(Stage):
         given = written(batch.select(self.queries))
         asked = [[query for query in queries if query.strip()] for queries in given]
         unique = list(dict.fromkeys(query for queries in asked for query in queries))
-        settings = self.model_dump(
-            include={"ncells", "centroid_score_threshold", "ndocs", "exhaustive"}, exclude_none=True
-        )
-        hits = self._searcher.search(SearchRequest(unique, self.k, settings)) if unique else []
+        settings = self.model_dump(include=set(PLAID_ONLY), exclude_none=True)
+        hits = self._searcher.search(SearchRequest(unique, self.k, settings, self.method)) if unique else []
         found = dict(zip(unique, hits, strict=True))
         passages = [merged(queries, found) for queries in asked]
         trace = [

@@ -110,6 +110,7 @@ def test_a_corpus_that_is_not_there(tartan: Tartan, tmp_path: Path) -> None:
         ("split.size=4000", "reads 509 of a passage"),
         ("encoder.role=answerer", "an index needs a late-interaction one"),
         ("encoder.role=nobody", "is not in profile embedded"),
+        ("lexical.b=1.5", "lexical.b"),
     ],
 )
 def test_an_index_setting_that_cannot_work(
@@ -147,6 +148,25 @@ def test_an_index_of_another_checkpoint(tartan: Tartan, tmp_path: Path) -> None:
     options = ["--questions", questions, "--index", f"plaid={tmp_path / 'idx'}", "--out", tmp_path / "run"]
     _refused(tartan("answer", "rag", *options), "was built with the checkpoint other/model")
     _refused(tartan("search", tmp_path / "idx", "a query"), "was built with the checkpoint other/model")
+
+
+def test_bm25_asked_of_an_index_without_it(tartan: Tartan, tmp_path: Path) -> None:
+    manifest = {"fingerprint": {}, "checkpoint": {"source": "other/model", "fingerprint": "0" * 64}, "shards": []}
+    manifest |= {"codec": "codec", "passages": 0, "documents": 0, "embeddings": 0}
+    (tmp_path / "idx").mkdir()
+    (tmp_path / "idx" / "MANIFEST.json").write_text(json.dumps(manifest))
+    system = _system(tmp_path / "mine.yaml", RETRIEVE.replace("k: 3", "k: 3, method: bm25"))
+    questions = _questions(tmp_path / "q.jsonl", QUESTION)
+    options = ["--questions", questions, "--index", f"plaid={tmp_path / 'idx'}", "--out", tmp_path / "run"]
+    said = "has no BM25 (it was built with lexical.bm25=false, or before BM25 was there); search it with method: plaid"
+    _refused(tartan("answer", system, *options), said)
+    _refused(tartan("search", tmp_path / "idx", "a query", "--method", "bm25"), said)
+    assert not (tmp_path / "run").exists()
+
+
+def test_settings_of_another_method(tartan: Tartan, tmp_path: Path) -> None:
+    system = _system(tmp_path / "mine.yaml", RETRIEVE.replace("k: 3", "k: 3, method: bm25, ndocs: 64"))
+    _refused(tartan("check", system), "stage 1 (search)", "ndocs is a setting of method plaid")
 
 
 def test_indexes_are_named_as_the_system_names_them(tartan: Tartan, tmp_path: Path) -> None:

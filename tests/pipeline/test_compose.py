@@ -85,7 +85,7 @@ def test_hltcoe_is_the_papers() -> None:
 
 def test_hltcoe_shows_every_setting_that_shapes_an_answer() -> None:
     written = yaml.safe_load(config_file("systems", "hltcoe").read_text())["stages"]
-    hidden = {"search": {"ncells", "centroid_score_threshold", "ndocs", "exhaustive"}, "answer": {"drop"}}
+    hidden = {"search": {"method", "ncells", "centroid_score_threshold", "ndocs", "exhaustive"}, "answer": {"drop"}}
     for shown, full in zip(written, load_system("hltcoe").resolved["stages"], strict=True):
         ((name, keys),) = shown.items()
         assert set(full[name]) - set(keys) == hidden.get(name, set())
@@ -103,6 +103,20 @@ def test_what_is_resolved_is_json_and_gives_the_same_system_again(tmp_path: Path
     assert system.resolved["stages"][2]["search"]["k"] == 3
     assert system.resolved["stages"][3]["filter_snippets"]["min_cosine"] is None
     assert system.resolved["stages"][4]["answer"]["max_words"] == 99
+
+
+def test_how_each_index_is_searched(tmp_path: Path) -> None:
+    stages = [
+        "search: {index: a, k: 3, queries: question, into: dense}",
+        "search: {index: a, k: 3, queries: question, into: lexical, method: bm25}",
+        "search: {index: b, k: 3, queries: question, into: more, method: bm25}",
+    ]
+    system = load_system(write(tmp_path, *stages))
+    assert system.methods() == {"a": {"plaid", "bm25"}, "b": {"bm25"}}
+    with pytest.raises(InputError, match=r"stage 1 \(search\).*ncells is a setting of method plaid"):
+        load_system(write(tmp_path, stages[1].replace("k: 3", "k: 3, ncells: 2")))
+    with pytest.raises(InputError, match=r"stage 1 \(search\).*method"):
+        load_system(write(tmp_path, stages[1].replace("bm25", "bm52")))
 
 
 def test_a_system_without_answers_is_allowed(tmp_path: Path) -> None:

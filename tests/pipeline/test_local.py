@@ -56,7 +56,8 @@ def test_a_searcher_is_opened_once_with_the_retriever(loads: list[Loaded], monke
 
     opened: list[tuple[Path, Any]] = []
 
-    def open_index(path: Path, encoder: Any) -> object:
+    def open_index(path: Path, encoder: Any, methods: Any) -> object:
+        assert tuple(methods) == ("plaid",)
         opened.append((path, encoder))
         return object()
 
@@ -67,6 +68,20 @@ def test_a_searcher_is_opened_once_with_the_retriever(loads: list[Loaded], monke
     assert [path for path, _ in opened] == [Path("a"), Path("b")]
     assert [model.spec.source for model in loads] == ["c"]
     assert opened[0][1] is opened[1][1] is loads[0]
+
+
+def test_an_index_searched_by_bm25_alone_loads_no_retriever(
+    loads: list[Loaded], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pipeline.plaid.index
+
+    opened: list[tuple[Any, Any]] = []
+    monkeypatch.setattr(
+        pipeline.plaid.index, "open_index", lambda path, encoder, methods: opened.append((encoder, methods))
+    )
+    LocalEnv(PROFILE, {"plaid": Path("a")}, {"plaid": ["bm25"]}).searcher("plaid")
+    assert opened == [(None, ["bm25"])]
+    assert loads == []
 
 
 def test_close_shuts_engines_down_once(loads: list[Loaded]) -> None:

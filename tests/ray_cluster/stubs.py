@@ -58,8 +58,15 @@ class StubEngine:
 class StubShards:
     """`pipeline.plaid.index.IndexShards` over SCORES; a query's vectors shift all scores by their first value."""
 
-    def __init__(self, path: Path, names: Sequence[str]) -> None:
+    def __init__(self, path: Path, names: Sequence[str], methods: Sequence[str]) -> None:
         self.pids = [pid for name in names for pid in SHARDS[name]]
+        self.methods = methods
+
+    def bm25(self, queries: Sequence[np.ndarray], k: int) -> list[Any]:
+        """A passage a term, if its pid is that of a shard opened for bm25."""
+        assert "bm25" in self.methods
+        found = [np.array([pid for pid in self.pids if pid < len(query)], np.int64) for query in queries]
+        return [(pids, np.full(len(pids), 2.0, np.float32)) for pids in found]
 
     def search(self, vectors: Sequence[np.ndarray], k: int, settings: dict[str, Any]) -> list[Any]:
         ranked = sorted(self.pids, key=lambda pid: (-SCORES[pid], pid))[:k]

@@ -86,6 +86,21 @@ def test_k_larger_than_the_collection_returns_the_collection(env: RayEnv) -> Non
     assert env.searcher("plaid").search(SearchRequest([], 3)) == []
 
 
+def test_bm25_needs_no_retriever() -> None:
+    said: list[str] = []
+    env = RayEnv.start(
+        profile(), [], {"plaid": "p"}, methods={"plaid": {"bm25"}}, makers=MAKERS, say=said.append, timeout_s=60
+    )
+    try:
+        assert said == ["loading index 'plaid' (p) x 2"]
+        found = env.searcher("plaid").search(SearchRequest(["five words are in here", "", "one"], 4, method="bm25"))
+        assert [[hit["pid"] for hit in hits] for hits in found] == [[0, 1, 2, 3], [], [0]]
+        with pytest.raises(ValueError, match=r"index 'plaid' \(p\) was not opened for plaid"):
+            env.searcher("plaid").search(SearchRequest(["a"], 1))
+    finally:
+        env.stop()
+
+
 def test_never_more_searchers_than_shards() -> None:
     wide = profile().model_copy(update={"search_workers": 9, "search_cpus": 0.0})
     said: list[str] = []
@@ -160,5 +175,6 @@ def test_stopped_pools_give_their_cpus_back() -> None:
 def test_demand_counts_a_shared_model_once() -> None:
     assert demand(profile(), ["query_writer", "answerer"], 0) == (0.5, 0)
     assert demand(profile(), ["query_writer", "answerer"], 2) == (0.5 + 0.25 + 2 * 2 * 0.25, 0)
+    assert demand(profile(), ["answerer"], 1, encoder=False) == (0.5 + 2 * 0.25, 0)
     gpus = ModelSpec(engine="vllm", source="x", gpus=0.5, replicas=3)
     assert demand(Profile(models={"m": gpus}, roles={"answerer": "m"}), ["answerer"], 0) == (3, 1.5)

@@ -1,14 +1,10 @@
 """The steps of a build: resumable, same bytes, ids and offsets right. Real splitting, codec and shards; the encoder is
 a stub whose vectors depend on the text alone (the real one is tested in test_encoder.py and end to end)."""
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from pipeline import storage
@@ -16,83 +12,31 @@ from pipeline.env import SearchRequest
 from pipeline.errors import InputError, UnfinishedError
 from pipeline.models.resolve import resolve_model
 from pipeline.plaid import build
-from pipeline.plaid.config import load_index_config
 from pipeline.plaid.index import LocalSearcher, check_index, read_manifest
-from pipeline.plaid.plan import Plan, freeze_plan, make_plan
+from pipeline.plaid.plan import freeze_plan
 from pipeline.profile import ModelSpec
-
-SPEC = ModelSpec(engine="late-interaction", source="embedded:minilm-colbert")
-DIM = 384
-
-
-class StubEncoder:
-    """One unit vector a word, the same for the same word everywhere."""
-
-    dtype = "float32"
-
-    def encode_documents(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        vectors = [self._words(text) for text in texts]
-        return np.concatenate(vectors), np.array([len(v) for v in vectors], np.int32)
-
-    def encode_queries(self, texts: Sequence[str]) -> list[np.ndarray]:
-        return [self._words(text) for text in texts]
-
-    def _words(self, text: str) -> np.ndarray:
-        rows = []
-        for word in text.split():
-            seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8])
-            row = np.random.default_rng(seed).normal(size=DIM)
-            rows.append(row / np.linalg.norm(row))
-        return np.array(rows, np.float32)
-
-
-def _corpus(folder: Path, documents: list[dict[str, Any]]) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    columns = [("id", pa.string()), ("url", pa.string()), ("text", pa.string())]
-    for number in range(0, len(documents), 5):
-        part = pa.Table.from_pylist(documents[number : number + 5], schema=pa.schema(columns))
-        pq.write_table(part, folder / f"part-{number:03}.parquet")
-    return folder
-
-
-def _documents(count: int = 12) -> list[dict[str, Any]]:
-    return [
-        {"id": f"d{n}", "url": f"https://example.org/{n}", "text": " ".join(f"word{n}x{m % 40}" for m in range(60))}
-        for n in range(count)
-    ]
-
-
-def _plan(corpus: Path, *sets: str) -> Plan:
-    config = load_index_config("default", str(corpus), ["shards.documents=4", "split.size=100", *sets])
-    return make_plan(config, SPEC)
-
-
-def _build(plan: Plan, out: Path, encoder: StubEncoder = StubEncoder()) -> dict[str, Any]:
-    freeze_plan(plan, out)
-    tokenizer = resolve_model(SPEC.source)
-    for shard in plan.shards:
-        build.passages_step(plan, shard.shard, out, tokenizer)
-    build.codec_step(plan, out, encoder)
-    for shard in plan.shards:
-        build.encode_step(plan, shard.shard, out, encoder, *build.open_codec(out, encoder))
-    return build.publish_step(plan, out)
-
-
-def _hashes(out: Path) -> dict[str, str]:
-    return {str(path.relative_to(out)): storage.sha256_file(path) for path in sorted(out.rglob("*")) if path.is_file()}
+from tests.pipeline.plaid.small_index import (
+    SPEC,
+    StubEncoder,
+    build_index,
+    documents_of,
+    hashes,
+    plan_of,
+    write_corpus,
+)
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     home = tmp_path_factory.mktemp("built")
-    corpus = _corpus(home / "corpus", _documents())
-    _build(_plan(corpus), home / "index")
+    corpus = write_corpus(home / "corpus", documents_of())
+    build_index(plan_of(corpus), home / "index")
     return corpus, home / "index"
 
 
 def test_passages_are_exact_substrings_with_offsets(built: tuple[Path, Path]) -> None:
     _, out = built
-    texts = {document["id"]: document["text"] for document in _documents()}
+    texts = {document["id"]: document["text"] for document in documents_of()}
     manifest = read_manifest(out)
     seen = 0
     for shard in manifest.shards:
@@ -122,8 +66,8 @@ def test_every_document_finds_itself_over_all_shards(built: tuple[Path, Path]) -
 
 def test_two_builds_have_the_same_bytes(built: tuple[Path, Path], tmp_path: Path) -> None:
     corpus, out = built
-    _build(_plan(corpus), tmp_path / "again")
-    assert _hashes(tmp_path / "again") == _hashes(out)
+    build_index(plan_of(corpus), tmp_path / "again")
+    assert hashes(tmp_path / "again") == hashes(out)
 
 
 @pytest.mark.parametrize("killed_after", ["plan", "passages", "codec", "one shard", "everything"])
@@ -132,7 +76,7 @@ def test_a_build_continued_anywhere_has_the_same_bytes(
 ) -> None:
     corpus, whole = built
     out = tmp_path / "index"
-    plan = _plan(corpus)
+    plan = plan_of(corpus)
     freeze_plan(plan, out)
     (out / "attempts" / "leftover").mkdir(parents=True)
     if killed_after != "plan":
@@ -144,8 +88,8 @@ def test_a_build_continued_anywhere_has_the_same_bytes(
             shards = plan.shards[:1] if killed_after == "one shard" else plan.shards
             for shard in shards:
                 build.encode_step(plan, shard.shard, out, StubEncoder(), *build.open_codec(out, StubEncoder()))
-    _build(plan, out)
-    assert _hashes(out) == _hashes(whole)
+    build_index(plan, out)
+    assert hashes(out) == hashes(whole)
 
 
 def test_what_is_committed_is_not_redone(built: tuple[Path, Path]) -> None:
@@ -155,8 +99,8 @@ def test_what_is_committed_is_not_redone(built: tuple[Path, Path]) -> None:
         def encode_documents(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
             raise AssertionError("encoded again")
 
-    build.codec_step(_plan(corpus), out, Broken())
-    build.encode_step(_plan(corpus), "00000", out, Broken(), *build.open_codec(out, Broken()))
+    build.codec_step(plan_of(corpus), out, Broken())
+    build.encode_step(plan_of(corpus), "00000", out, Broken(), *build.open_codec(out, Broken()))
 
 
 def test_machines_of_another_precision_are_refused(built: tuple[Path, Path]) -> None:
@@ -175,8 +119,8 @@ def test_a_small_collection_is_encoded_once(tmp_path: Path) -> None:
             encoded.extend(texts)
             return super().encode_documents(texts)
 
-    plan, out = _plan(_corpus(tmp_path / "corpus", _documents())), tmp_path / "index"
-    manifest = _build(plan, out, Counting())
+    plan, out = plan_of(write_corpus(tmp_path / "corpus", documents_of())), tmp_path / "index"
+    manifest = build_index(plan, out, Counting())
     assert len(encoded) == manifest["passages"]
     assert not (out / "pieces").exists()
 
@@ -188,19 +132,19 @@ def test_a_small_collection_is_encoded_once(tmp_path: Path) -> None:
 def test_another_setting_is_refused_and_named(built: tuple[Path, Path], change: str, key: str) -> None:
     corpus, out = built
     with pytest.raises(InputError, match=rf"{key} = .*, now it is"):
-        freeze_plan(_plan(corpus, change), out)
+        freeze_plan(plan_of(corpus, change), out)
 
 
 def test_another_corpus_is_refused_and_named(built: tuple[Path, Path], tmp_path: Path) -> None:
     _, out = built
-    other = _corpus(tmp_path / "corpus", _documents(13))
+    other = write_corpus(tmp_path / "corpus", documents_of(13))
     with pytest.raises(InputError, match=r"part-010\.parquet"):
-        freeze_plan(_plan(other), out)
+        freeze_plan(plan_of(other), out)
 
 
 def test_a_moved_corpus_is_the_same_corpus(built: tuple[Path, Path], tmp_path: Path) -> None:
     _, out = built
-    freeze_plan(_plan(_corpus(tmp_path / "elsewhere", _documents())), out)
+    freeze_plan(plan_of(write_corpus(tmp_path / "elsewhere", documents_of())), out)
 
 
 def test_a_moved_index_answers_the_same(built: tuple[Path, Path], tmp_path: Path) -> None:
@@ -215,7 +159,7 @@ def test_a_moved_index_answers_the_same(built: tuple[Path, Path], tmp_path: Path
 
 
 def test_empty_texts_and_odd_ids_are_counted_and_shift_nothing(tmp_path: Path) -> None:
-    documents = _documents(8)
+    documents = documents_of(8)
     documents[1]["text"] = "  \n\t "
     documents[2]["text"] = None
     documents[3]["id"] = documents[0]["id"]
@@ -223,7 +167,7 @@ def test_empty_texts_and_odd_ids_are_counted_and_shift_nothing(tmp_path: Path) -
     for document in documents[4:]:
         document["text"] = "" if document["id"] else document["text"]
     out = tmp_path / "index"
-    manifest = _build(_plan(_corpus(tmp_path / "corpus", documents)), out)
+    manifest = build_index(plan_of(write_corpus(tmp_path / "corpus", documents)), out)
     report = storage.read_json(out / "report.json")
     assert report["problems"]["empty text"] == {"count": 5, "ids": ["d1", "d2", "d4", "d6", "d7"]}
     assert report["problems"]["duplicate id"] == {"count": 1, "ids": ["d0"]}
@@ -235,26 +179,26 @@ def test_empty_texts_and_odd_ids_are_counted_and_shift_nothing(tmp_path: Path) -
 
 
 def test_a_shard_of_empty_texts_is_no_obstacle(tmp_path: Path) -> None:
-    documents = _documents(8)
+    documents = documents_of(8)
     for document in documents[:4]:
         document["text"] = ""
     out = tmp_path / "index"
-    _build(_plan(_corpus(tmp_path / "corpus", documents)), out)
+    build_index(plan_of(write_corpus(tmp_path / "corpus", documents)), out)
     assert read_manifest(out).shard_names() == ["00001"]
     hits = LocalSearcher(out, StubEncoder()).search(SearchRequest(["word6x1 word6x2 word6x3"], 1))[0]
     assert hits[0]["doc_id"] == "d6"
 
 
 def test_a_corpus_without_text_says_so(tmp_path: Path) -> None:
-    documents = [{**document, "text": " "} for document in _documents(3)]
+    documents = [{**document, "text": " "} for document in documents_of(3)]
     with pytest.raises(UnfinishedError, match="no document has a passage"):
-        _build(_plan(_corpus(tmp_path / "corpus", documents)), tmp_path / "index")
+        build_index(plan_of(write_corpus(tmp_path / "corpus", documents)), tmp_path / "index")
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_tiny_collections_build_and_search(tmp_path: Path, count: int) -> None:
     out = tmp_path / "index"
-    _build(_plan(_corpus(tmp_path / "corpus", _documents(count))), out)
+    build_index(plan_of(write_corpus(tmp_path / "corpus", documents_of(count))), out)
     hits = LocalSearcher(out, StubEncoder()).search(SearchRequest(["word0x1 word0x2"], 10))[0]
     assert hits[0]["doc_id"] == "d0"
 
@@ -271,7 +215,7 @@ def test_an_unfinished_or_damaged_index_is_not_published(built: tuple[Path, Path
     path = out / record["folder"] / "0.residuals.pt"
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(UnfinishedError, match=r"shard 00001: .*0\.residuals\.pt has .* bytes"):
-        build.publish_step(_plan(corpus), out)
+        build.publish_step(plan_of(corpus), out)
     assert not (out / "MANIFEST.json").exists()
     with pytest.raises(InputError, match="unfinished index"):
         read_manifest(out)
@@ -298,9 +242,9 @@ def test_another_checkpoint_is_refused(built: tuple[Path, Path], tmp_path: Path)
 def test_an_output_folder_that_holds_something_else(built: tuple[Path, Path], tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("...")
     with pytest.raises(InputError, match=r"holds something else \(thesis\.tex\)"):
-        freeze_plan(_plan(built[0]), tmp_path)
+        freeze_plan(plan_of(built[0]), tmp_path)
     with pytest.raises(InputError, match="is a file"):
-        freeze_plan(_plan(built[0]), tmp_path / "thesis.tex")
+        freeze_plan(plan_of(built[0]), tmp_path / "thesis.tex")
 
 
 @pytest.mark.parametrize(
@@ -312,4 +256,4 @@ def test_an_output_folder_that_holds_something_else(built: tuple[Path, Path], tm
 )
 def test_settings_that_cannot_work_are_refused_at_once(built: tuple[Path, Path], sets: list[str], said: str) -> None:
     with pytest.raises(InputError, match=said):
-        _plan(built[0], *sets)
+        plan_of(built[0], *sets)

@@ -51,6 +51,15 @@ def test_only_settings_that_are_set_are_sent() -> None:
     assert searcher.requests[1].k == 3
 
 
+def test_the_method_is_sent_and_told_to_the_environment() -> None:
+    searcher = StubSearcher(HITS)
+    run(questions("a"), searcher, method="bm25")
+    run(questions("a"), searcher)
+    assert [request.method for request in searcher.requests] == ["bm25", "plaid"]
+    stage = Search.model_validate({"index": "i", "k": 1, "queries": "question", "into": "found", "method": "bm25"})
+    assert stage.methods() == {"i": {"bm25"}}
+
+
 def test_blank_queries_are_skipped_and_noted() -> None:
     searcher = StubSearcher(HITS)
     table = questions("  ", "a", queries=([["", None, "c"], None], STRINGS))

@@ -1,0 +1,173 @@
+"""BM25's steps of a build: resumable, same bytes, named in the manifest; searching a built index by either method."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pipeline import storage
+from pipeline.env import SearchRequest
+from pipeline.errors import InputError, UnfinishedError
+from pipeline.lexical import build as lexical
+from pipeline.models.resolve import resolve_model
+from pipeline.plaid import build
+from pipeline.plaid.index import LocalSearcher, check_index, open_shards, read_manifest
+from pipeline.plaid.plan import freeze_plan
+from tests.pipeline.plaid.small_index import (
+    SPEC,
+    StubEncoder,
+    build_index,
+    documents_of,
+    hashes,
+    plan_of,
+    write_corpus,
+)
+
+QUERIES = ["word3x1 word3x2", "word7x5 word1x1", "nowhere", "?"]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    home = tmp_path_factory.mktemp("built")
+    corpus = write_corpus(home / "corpus", documents_of())
+    build_index(plan_of(corpus), home / "index")
+    return corpus, home / "index"
+
+
+def _hits(out: Path, queries: list[str] = QUERIES, k: int = 5) -> list[list[dict]]:
+    return LocalSearcher(out, None, ["bm25"]).search(SearchRequest(queries, k, method="bm25"))
+
+
+def test_hits_have_passages_scores_and_ranks(built: tuple[Path, Path]) -> None:
+    first, second, unknown, blank = _hits(built[1])
+    assert {hit["doc_id"] for hit in first} == {"d3"}
+    assert {hit["doc_id"] for hit in second} == {"d7", "d1"}
+    assert unknown == blank == []
+    assert [hit["rank"] for hit in first] == list(range(len(first)))
+    assert all("word3x1" in hit["text"] or "word3x2" in hit["text"] for hit in first)
+    assert first == sorted(first, key=lambda hit: (-hit["score"], hit["pid"]))
+
+
+def test_shards_of_any_size_give_the_same_hits(built: tuple[Path, Path], tmp_path: Path) -> None:
+    build_index(plan_of(built[0], "shards.documents=100"), tmp_path / "one")
+    build_index(plan_of(built[0], "shards.documents=1"), tmp_path / "twelve")
+    assert _hits(tmp_path / "one", k=50) == _hits(built[1], k=50) == _hits(tmp_path / "twelve", k=50)
+
+
+def test_both_methods_over_one_searcher(built: tuple[Path, Path]) -> None:
+    searcher = LocalSearcher(built[1], StubEncoder(), ["plaid", "bm25"])
+    for method in ("plaid", "bm25"):
+        (hits,) = searcher.search(SearchRequest(["word4x1 word4x2 word4x3"], 1, method=method))  # type: ignore[arg-type]
+        assert hits[0]["doc_id"] == "d4"
+
+
+@pytest.mark.parametrize("killed_after", ["one shard's postings", "postings", "statistics", "one shard's weights"])
+def test_continued_anywhere_it_has_the_same_bytes(built: tuple[Path, Path], tmp_path: Path, killed_after: str) -> None:
+    corpus, whole = built
+    plan, out = plan_of(corpus), tmp_path / "index"
+    freeze_plan(plan, out)
+    for shard in plan.shards:
+        build.passages_step(plan, shard.shard, out, resolve_model(SPEC.source))
+    for shard in plan.shards[: 1 if killed_after == "one shard's postings" else None]:
+        lexical.postings_step(plan, shard.shard, out)
+    if killed_after in ("statistics", "one shard's weights"):
+        lexical.statistics_step(plan, out)
+    if killed_after == "one shard's weights":
+        lexical.weights_step(plan, plan.shards[1].shard, out)
+    build_index(plan, out)
+    assert hashes(out) == hashes(whole)
+
+
+def test_what_is_committed_is_not_redone(built: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of(built[0])
+    monkeypatch.setattr(lexical, "open_passages", None)
+    monkeypatch.setattr(lexical, "weights", None)
+    assert lexical.postings_step(plan, "00000", built[1])["passages"] > 0
+    assert lexical.statistics_step(plan, built[1])["passages"] == read_manifest(built[1]).passages
+    assert lexical.weights_step(plan, "00000", built[1])["pairs"] > 0
+
+
+def test_the_manifest_names_what_there_is(built: tuple[Path, Path]) -> None:
+    manifest = read_manifest(built[1])
+    assert manifest.lexical is not None
+    assert manifest.lexical["k1"] == 1.2
+    assert manifest.lexical["passages"] == manifest.passages
+    for shard in manifest.shards:
+        for folder in shard["lexical"].values():
+            assert (built[1] / folder).is_dir()
+
+
+def test_steps_before_their_turn_say_so(built: tuple[Path, Path], tmp_path: Path) -> None:
+    plan = plan_of(built[0])
+    with pytest.raises(UnfinishedError, match="passages have not been written"):
+        lexical.postings_step(plan, "00000", tmp_path)
+    with pytest.raises(UnfinishedError, match="step lexical/00000 is not done"):
+        lexical.statistics_step(plan, tmp_path)
+
+
+def test_it_is_not_published_without_its_bm25(built: tuple[Path, Path], tmp_path: Path) -> None:
+    shutil.copytree(built[1], tmp_path / "index")
+    out = tmp_path / "index"
+    (out / "MANIFEST.json").unlink()
+    (out / "commit" / "weights" / "00001.json").unlink()
+    record = storage.committed(out, "lexical/00002")
+    assert record is not None
+    (out / record["folder"] / "indices.npy").write_bytes(b"")
+    with pytest.raises(UnfinishedError) as caught:
+        build.publish_step(plan_of(built[0]), out)
+    assert "shard 00001, BM25: its step weights is not done" in str(caught.value)
+    assert "indices.npy has 0 bytes" in str(caught.value)
+
+
+def test_an_index_without_bm25(built: tuple[Path, Path], tmp_path: Path) -> None:
+    out = tmp_path / "index"
+    build_index(plan_of(built[0], "lexical.bm25=false"), out)
+    assert not (out / "lexical").exists()
+    assert read_manifest(out).lexical is None
+    (hits,) = LocalSearcher(out, StubEncoder()).search(SearchRequest(["word3x1 word3x2"], 1))
+    assert hits[0]["doc_id"] == "d3"
+    check_index(out, SPEC)
+    with pytest.raises(InputError, match=r"has no BM25 .*lexical\.bm25=true"):
+        check_index(out, SPEC, ["plaid", "bm25"])
+    with pytest.raises(InputError, match="has no BM25"):
+        open_shards(out, ["00000"], ["bm25"])
+    with pytest.raises(InputError, match=r"lexical\.bm25 = False, now it is True"):
+        freeze_plan(plan_of(built[0]), out)
+
+
+def test_an_index_from_before_bm25_reads_and_continues(built: tuple[Path, Path], tmp_path: Path) -> None:
+    out, plan = tmp_path / "index", plan_of(built[0], "lexical.bm25=false")
+    build_index(plan, out)
+    for name, sections in (("plan.json", ["fingerprint"]), ("MANIFEST.json", [])):
+        held = json.loads((out / name).read_text())
+        for section in sections:
+            del held[section]["lexical"]
+        held.pop("lexical", None)
+        (out / name).write_text(json.dumps(held))
+    assert read_manifest(out).lexical is None
+    freeze_plan(plan, out)
+    with pytest.raises(InputError, match=r"lexical\.bm25 = False, now it is True"):
+        freeze_plan(plan_of(built[0]), out)
+
+
+@pytest.mark.parametrize("change", ["lexical.k1=2.0", "lexical.b=0.5", "lexical.bm25=false"])
+def test_another_setting_is_refused_and_named(built: tuple[Path, Path], change: str) -> None:
+    with pytest.raises(InputError, match=rf"{change.partition('=')[0]} = .*, now it is"):
+        freeze_plan(plan_of(built[0], change), built[1])
+
+
+def test_other_rules_for_terms_are_refused(built: tuple[Path, Path], tmp_path: Path) -> None:
+    shutil.copytree(built[1], tmp_path / "index")
+    manifest = json.loads((tmp_path / "index" / "MANIFEST.json").read_text())
+    manifest["lexical"]["rules"] = 0
+    (tmp_path / "index" / "MANIFEST.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match="rules 0 for cutting text into terms"):
+        check_index(tmp_path / "index", None, ["bm25"])
+
+
+def test_only_what_was_opened_is_searched(built: tuple[Path, Path]) -> None:
+    with pytest.raises(ValueError, match="not opened for plaid"):
+        LocalSearcher(built[1], None, ["bm25"]).search(SearchRequest(["a"], 1))
+    with pytest.raises(ValueError, match="not opened for bm25"):
+        LocalSearcher(built[1], StubEncoder()).search(SearchRequest(["a"], 1, method="bm25"))
