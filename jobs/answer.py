@@ -50,6 +50,8 @@ def answer(
     job = prepare(system, questions, indexes, profile, sets, out, executor, address, part_size)
     finished = job.run(say)
     failed = job.folder.failed_rows()
+    from pipeline.liverag import renumbered
+
     if as_json:
         print(json.dumps({"run": str(out), **finished, "errors": failed}))
     else:
@@ -57,6 +59,11 @@ def answer(
         console.print(f"{out}: {finished['rows']} questions, {finished['failed']} failed, {finished['seconds']:.0f} s.")
         for note, count in finished["notes"].items():
             console.print(f"  {count} x {note}", markup=False)
+        if renumbered(job.table["id"].to_pylist()):
+            console.print(
+                "  answers.jsonl numbers the questions 0, 1, 2, ...: LiveRAG's ids are integers, not all of these are"
+            )
+        console.print(f"  {out / 'answers.jsonl'}, {out / 'run.trec'}; next: tartan score {out}", markup=False)
         for row in failed:
             console.print(f"  failed {row['id']}: {row['stage']}: {row['kind']}: {row['message']}", markup=False)
     return 1 if failed else 0
@@ -145,7 +152,7 @@ def prepare(
         "system": system.resolved,
         "prompts": {name: prompt.sha256 for name, prompt in system.prompts().items()},
         "models": {role: {k: v for k, v in spec.items() if k in MODEL_IDENTITY} for role, spec in models.items()},
-        "questions": hashlib.sha256(questions.read_bytes()).hexdigest(),
+        "questions": f"{asked.num_rows} of sha256 {hashlib.sha256(questions.read_bytes()).hexdigest()[:16]}",
         "indexes": {name: manifest.fingerprint for name, manifest in manifests.items()},
     }
     about = {
@@ -155,6 +162,7 @@ def prepare(
         "questions": str(questions),
         "indexes": {name: str(path) for name, path in indexes.items()},
     }
+    Run.check(out, {"identity": identity})
     if executor == "ray":
         from ray_cluster.connect import connect
         from ray_cluster.pools import demand

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 # Read when torch loads: threads that spin while they wait starve each other where several models share the cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # of its notes on memory banks nobody can act
 
 COMMANDS = {
     "demo": "Index, answer and score the World Factbook on the embedded profile.",
@@ -73,8 +74,6 @@ def guarded(work: Callable[[], Any]) -> NoReturn:
         _stop(problem, 2)
     except (UnfinishedError, EngineError) as problem:
         _stop(problem, 1)
-    except KeyboardInterrupt:
-        _stop("interrupted; what was committed stays, run the same command again to continue", 130)
     sys.exit(0)
 
 
@@ -88,7 +87,11 @@ def _exiting(function: Callable[..., int]) -> Callable[..., None]:
 
     @wraps(function)
     def command(*arguments: Any, **options: Any) -> None:
-        raise typer.Exit(function(*arguments, **options))
+        try:
+            code = function(*arguments, **options)
+        except KeyboardInterrupt:  # here, because typer would end the program without a word
+            _stop("interrupted; what was committed stays, run the same command again to continue", 130)
+        raise typer.Exit(code)
 
     return command
 

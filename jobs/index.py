@@ -61,7 +61,7 @@ def build_index(
     from pipeline.errors import InputError
     from pipeline.models.resolve import resolve_model
     from pipeline.plaid.config import load_index_config
-    from pipeline.plaid.plan import freeze_plan, make_plan
+    from pipeline.plaid.plan import check_out, freeze_plan, make_plan
     from pipeline.settings import split_sets
     from ray_cluster.build import build
     from ray_cluster.connect import connect
@@ -77,6 +77,7 @@ def build_index(
     if spec.kind != "encoder":
         raise InputError(f"encoder.role '{role}' is a {spec.engine} model; an index needs a late-interaction one")
     plan = make_plan(settings, spec)
+    check_out(plan, out)
     connect(address, spec.cpus * spec.replicas, spec.gpus * spec.replicas)
     freeze_plan(plan, out)
     tokenizer = resolve_model(spec.source, spec.revision)

@@ -1,6 +1,7 @@
 """`tartan search`: look at an index's hits, in this process."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -56,6 +57,8 @@ def search(
     if method != "plaid" and settings:
         raise InputError(f"--{next(iter(settings)).replace('_', '-')} is an option of --method plaid")
     check_index(index, models.model("retriever") if method == "plaid" else None, [method])
+    if method == "plaid":
+        print(f"loading {models.model('retriever').source} ...", file=sys.stderr)
     env = LocalEnv(models, {"index": index}, {"index": [method]})
     found = env.searcher("index").search(SearchRequest(queries, k, settings, method))
     if as_json:

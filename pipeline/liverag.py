@@ -32,6 +32,11 @@ def answer_ids(ids: Sequence[str]) -> list[int]:
     return known if len(known) == len(integers) else list(range(len(integers)))
 
 
+def renumbered(ids: Sequence[str]) -> bool:
+    """Whether `answer_ids` has to number the questions because not all ids are integers."""
+    return any(liverag_id(id) is None for id in ids)
+
+
 def answer_line(row: Mapping[str, Any], id: int) -> dict[str, Any]:
     """The LiveRAG object of one row of a run.
 

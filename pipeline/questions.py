@@ -108,7 +108,7 @@ def _question(record: dict[str, Any], column: str, where: str) -> str:
 def _required(record: dict[str, Any], column: str, where: str) -> Any:
     if column not in record:
         has = ", ".join(record) or "nothing"
-        raise InputError(f"{where}: has no '{column}'; it has {has}; rename a key or say which one holds it.")
+        raise InputError(f"{where}: has no '{column}'; it has {has}; rename one of these keys.")
     return record[column]
 
 

@@ -49,7 +49,7 @@ class Run:
         a run of another identity, naming the first key that differs.
         """
         folder = Path(folder)
-        _refuse_other_contents(folder)
+        cls.check(folder, manifest)
         started = {
             **manifest,
             "parts": {"rows": rows, "size": part_size},
@@ -58,14 +58,21 @@ class Run:
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         created = storage.create_file(folder / "manifest.json", storage.to_json(started))
-        held = _read_manifest(folder)
-        if not created and (difference := first_difference(held["identity"], _as_json(manifest["identity"]))):
+        cls.check(folder, manifest)
+        return cls(folder, _read_manifest(folder), resumed=not created)
+
+    @staticmethod
+    def check(folder: Path, manifest: dict[str, Any]) -> None:
+        """Raises InputError where `open` would; writes nothing."""
+        _refuse_other_contents(folder)
+        if not (folder / "manifest.json").exists():
+            return
+        if difference := first_difference(_read_manifest(folder)["identity"], _as_json(manifest["identity"])):
             key, old, new = difference
             raise InputError(
                 f"{folder} is a run of something else: {key} was {_short(old)}, now it is {_short(new)}; choose "
                 "another --out, or repeat the command that began it to continue"
             )
-        return cls(folder, held, resumed=not created)
 
     def numbers(self) -> range:
         return range(-(-self._rows // self._size) if self._rows else 1)
@@ -79,7 +86,7 @@ class Run:
         missing, parts = self.missing_parts(), len(self.numbers())
         rows = sum(self._bounds(number)[1] for number in missing)
         if not missing:
-            return f"{self.folder}: all {parts} parts are there, nothing to redo"
+            return f"{self.folder}: all {self._rows} questions are answered"
         return (
             f"{self.folder}: {parts - len(missing)} of {parts} parts are there, {len(missing)} to do ({rows} questions)"
         )
@@ -196,10 +203,7 @@ def _refuse_other_contents(folder: Path) -> None:
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / "manifest.json"
-    try:
-        held = storage.read_json(path)
-    except ValueError as problem:
-        raise InputError(f"{path} is not JSON ({problem}); choose another --out") from problem
+    held = storage.read_json(path)
     parts = held.get("parts") if isinstance(held, dict) else None
     if not isinstance(parts, dict) or not {"rows", "size"} <= set(parts) or "identity" not in held:
         raise InputError(f"{path} is not the manifest of a run (no identity or parts); choose another --out")

@@ -33,7 +33,7 @@ def find_config(kind: str, name: str | Path) -> Path:
         return shipped
     if path.is_file():
         return path
-    there = ", ".join(sorted(file.stem for file in shipped.parent.glob("*.yaml"))) or "none"
+    there = ", ".join(sorted(file.stem for file in config_file(kind, "any").parent.glob("*.yaml"))) or "none"
     what = "is a folder, not a file" if path.is_dir() else "does not exist"
     raise InputError(
         f"{kind.removesuffix('s')} '{name}' {what}. Shipped {kind}: {there}; else give a YAML file's path."

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pipeline.errors import InputError
+
 
 def sha256_file(path: Path) -> str:
     """Hex sha256 of a file's contents."""
@@ -28,7 +30,14 @@ def to_json(value: Any) -> bytes:
 
 
 def read_json(path: Path) -> Any:
-    return json.loads(path.read_bytes())
+    """The value a JSON file holds. Raises InputError, with path and size, where it is damaged."""
+    data = path.read_bytes()
+    try:
+        return json.loads(data)
+    except ValueError as problem:
+        raise InputError(
+            f"{path} is not JSON ({len(data)} bytes: {problem}); it has been damaged, restore it"
+        ) from problem
 
 
 def write_file(path: Path, data: bytes) -> None:

@@ -12,7 +12,7 @@ import ray
 from pipeline.errors import InputError
 
 # Threads that spin while they wait starve each other where several models share the processor's cores.
-WORKER_ENV = {"OMP_WAIT_POLICY": "PASSIVE"}
+WORKER_ENV = {"OMP_WAIT_POLICY": "PASSIVE", "TORCH_CPP_LOG_LEVEL": "ERROR"}
 _logical_here = 0  # CPUs of the local cluster that `connect` has started in this process
 
 

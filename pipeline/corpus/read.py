@@ -53,7 +53,10 @@ def corpus_files(pattern: str, text: str = "text", id: str = "id") -> list[Corpu
     files = []
     for path in paths:
         if (kind := _FORMATS.get(Path(path).suffix)) is None:
-            raise InputError(f"corpus {pattern!r}: {path} has no format that can be read here ({', '.join(_FORMATS)}).")
+            formats = " or ".join(_FORMATS)
+            raise InputError(
+                f"corpus {pattern!r}: {path} is not a {formats} file; name such files, a folder or a glob."
+            )
         files.append(kind.describe(path, text, id))
     if not any(file.rows for file in files):
         raise InputError(f"corpus {pattern!r}: its {len(files)} files hold no rows; name a corpus with documents.")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pipeline import storage
-from pipeline.errors import UnfinishedError
+from pipeline.errors import InputError, UnfinishedError
 from pipeline.lexical import build as lexical
 from pipeline.plaid.codec import Codec
 from pipeline.plaid.passages import open_passages, write_passages
@@ -52,7 +52,10 @@ def codec_step(plan: Plan, out: Path, encoder: DocumentEncoder) -> dict[str, Any
     stores = {shard.shard: open_passages(out, shard.shard) for shard in plan.shards}
     total = sum(map(len, stores.values()))
     if total == 0:
-        raise UnfinishedError(f"{out}: the corpus has no text to index: no document has a passage; see commit/passages")
+        raise InputError(
+            f"corpus '{plan.config.corpus.path}': no document has text in column '{plan.config.corpus.text}', so there "
+            f"is nothing to index; set corpus.text to the right one, and build into another --out or remove {out}"
+        )
     wanted = min(total, 1 + int(16 * np.sqrt(120 * total)))
     room = int(settings.sample_memory_gib * 2**30) // (4 * plan.checkpoint.dim)
     pieces = [(shard, number) for shard, store in stores.items() for number in range(store.pieces)]

@@ -17,7 +17,7 @@ from pipeline import storage
 from pipeline.corpus.plan import ShardPlan
 from pipeline.corpus.read import Document, read_rows
 from pipeline.corpus.split import Splitter
-from pipeline.errors import UnfinishedError
+from pipeline.errors import InputError, UnfinishedError
 from pipeline.plaid.config import CorpusConfig
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ SCHEMA = pa.schema(
 def write_passages(shard: ShardPlan, corpus: CorpusConfig, splitter: Splitter, folder: Path) -> dict[str, Any]:
     """Reads, splits and stores a shard's documents. Returns counts: documents, passages, and `problems`:
     kind -> {count, ids (the first NAMED)}. An empty text has no passage and is reported; a document without an id is
-    called `file:row group:row`; a document whose id the shard has already seen keeps its passages and is reported.
+    called `file:row group:row`; a document whose id its shard has already seen keeps its passages and is reported.
     """
     problems = _Problems()
     documents = passages = 0
@@ -46,7 +46,7 @@ def write_passages(shard: ShardPlan, corpus: CorpusConfig, splitter: Splitter, f
                 if not spans:
                     problems.add("empty text", name)
                 if name in seen:
-                    problems.add("duplicate id", name)
+                    problems.add("duplicate id within a shard", name)
                 seen.add(name)
                 for chunk, (start, stop) in enumerate(spans):
                     yield {
@@ -68,7 +68,18 @@ class PassageStore:
     """Reads a shard's passages by number, without loading the file."""
 
     def __init__(self, path: Path) -> None:
-        self._reader = pa.ipc.open_file(pa.memory_map(str(path)))
+        """Raises InputError, with path and size, where the file is absent or damaged."""
+        try:
+            self._reader = pa.ipc.open_file(pa.memory_map(str(path)))
+        except FileNotFoundError as problem:
+            raise InputError(
+                f"{path}: not there, so the index is not whole; restore it or build the index anew"
+            ) from problem
+        except (pa.ArrowInvalid, OSError) as problem:
+            size = path.stat().st_size
+            raise InputError(
+                f"{path}: {size} bytes that are no passage store; restore it or build the index anew"
+            ) from problem
 
     def __len__(self) -> int:
         count = self._reader.num_record_batches

@@ -86,10 +86,15 @@ def make_plan(config: IndexConfig, spec: ModelSpec) -> Plan:
 
 
 def freeze_plan(plan: Plan, out: Path) -> None:
-    """Creates `plan.json` in `out`, or checks that the plan found there is the same one.
+    """Creates `plan.json` in `out`, or checks that the plan found there is the same one. Raises InputError as
+    `check_out` does."""
+    check_out(plan, out)
+    storage.create_file(out / "plan.json", storage.to_json(_as_dict(plan)))
+    check_out(plan, out)
 
-    Raises InputError where `out` holds something else, or a build with other settings (old and new value named).
-    """
+
+def check_out(plan: Plan, out: Path) -> None:
+    """Raises InputError where `out` holds something else, or a build with other settings (old and new value named)."""
     if out.exists() and not out.is_dir():
         raise InputError(f"{out} is a file; give --out a folder")
     path = out / "plan.json"
@@ -97,7 +102,7 @@ def freeze_plan(plan: Plan, out: Path) -> None:
         foreign = sorted(entry.name for entry in out.iterdir() if entry.name not in OURS) if out.exists() else []
         if foreign:
             raise InputError(f"{out} holds something else ({', '.join(foreign[:5])}); give --out a new or empty folder")
-        storage.create_file(path, storage.to_json(_as_dict(plan)))
+        return
     held = storage.read_json(path)
     without = {"lexical": _lexical(LexicalConfig(bm25=False))}  # a build begun before BM25 was there has none
     old, new = _flat(without | held["fingerprint"]), _flat(plan.fingerprint)

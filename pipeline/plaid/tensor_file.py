@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 from pipeline.errors import InputError
@@ -30,6 +31,8 @@ def load_tensor(path: Path) -> Any:
     size = path.stat().st_size
     try:
         return torch.load(str(path), map_location="cpu", mmap=True, weights_only=True)
-    except (RuntimeError, EOFError, OSError, ValueError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    except (RuntimeError, EOFError, OSError, ValueError, UnpicklingError) as error:
+        # torch's words on a damaged pickle advise to load it unsafely: not for users.
+        unsafe = isinstance(error, UnpicklingError) or not str(error)
+        reason = type(error).__name__ if unsafe else str(error).splitlines()[0]
         raise InputError(f"{path}: {size} bytes that torch cannot read ({reason}); build the shard again.") from error

@@ -110,7 +110,7 @@ def test_a_finished_run_stays_as_it_is(tmp_path: Path) -> None:
     finished = run.finish(listing(tmp_path), listing(tmp_path))
     (run.folder / "answers.jsonl").write_text("mine")
     again = start(tmp_path / "run")
-    assert again.progress().endswith("all 3 parts are there, nothing to redo")
+    assert again.progress().endswith("all 5 questions are answered")
     assert again.finish() == finished
     assert (run.folder / "answers.jsonl").read_text() == "mine"
 

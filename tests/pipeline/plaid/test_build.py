@@ -1,7 +1,7 @@
 """The steps of a build: resumable, same bytes, ids and offsets right. Real splitting, codec and shards; the encoder is
 a stub whose vectors depend on the text alone (the real one is tested in test_encoder.py and end to end)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -170,7 +170,7 @@ def test_empty_texts_and_odd_ids_are_counted_and_shift_nothing(tmp_path: Path) -
     manifest = build_index(plan_of(write_corpus(tmp_path / "corpus", documents)), out)
     report = storage.read_json(out / "report.json")
     assert report["problems"]["empty text"] == {"count": 5, "ids": ["d1", "d2", "d4", "d6", "d7"]}
-    assert report["problems"]["duplicate id"] == {"count": 1, "ids": ["d0"]}
+    assert report["problems"]["duplicate id within a shard"] == {"count": 1, "ids": ["d0"]}
     assert report["problems"]["no id"] == {"count": 1, "ids": ["part-005.parquet:0:0"]}
     assert manifest["documents"] == 8
     hits = LocalSearcher(out, StubEncoder()).search(SearchRequest(["word5x1 word5x2 word5x3"], 1))[0]
@@ -191,7 +191,7 @@ def test_a_shard_of_empty_texts_is_no_obstacle(tmp_path: Path) -> None:
 
 def test_a_corpus_without_text_says_so(tmp_path: Path) -> None:
     documents = [{**document, "text": " "} for document in documents_of(3)]
-    with pytest.raises(UnfinishedError, match="no document has a passage"):
+    with pytest.raises(InputError, match="no document has text in column 'text'"):
         build_index(plan_of(write_corpus(tmp_path / "corpus", documents)), tmp_path / "index")
 
 
@@ -219,6 +219,31 @@ def test_an_unfinished_or_damaged_index_is_not_published(built: tuple[Path, Path
     assert not (out / "MANIFEST.json").exists()
     with pytest.raises(InputError, match="unfinished index"):
         read_manifest(out)
+
+
+@pytest.mark.parametrize(
+    ("name", "harm"),
+    [
+        ("MANIFEST.json", lambda path: path.write_text("{")),
+        ("passages.arrow", lambda path: path.unlink()),
+        ("passages.arrow", lambda path: path.write_bytes(path.read_bytes()[:100])),
+        ("passages.arrow", lambda path: path.write_bytes(b"")),
+        ("0.residuals.pt", lambda path: path.write_bytes(path.read_bytes().replace(b"torch", b"t@rch"))),
+        ("0.codes.pt", lambda path: path.write_bytes(b"")),
+        ("centroids.pt", lambda path: path.unlink()),
+    ],
+)
+def test_a_damaged_index_is_named(
+    built: tuple[Path, Path], tmp_path: Path, name: str, harm: Callable[[Path], object]
+) -> None:
+    import shutil
+
+    out = tmp_path / "index"
+    shutil.copytree(built[1], out)
+    for path in out.rglob(name):
+        harm(path)
+    with pytest.raises(InputError, match=name):
+        LocalSearcher(out, StubEncoder()).search(SearchRequest(["word3x1"], 1))
 
 
 def test_not_an_index(tmp_path: Path) -> None:
