@@ -14,13 +14,16 @@ Columns = Annotated[
 ]
 
 
+Found = dict[tuple[str, int], list[dict[str, Any]]]  # hits of (query, depth)
 PLAID_ONLY = ("ncells", "centroid_score_threshold", "ndocs", "exhaustive")
 
 
 class Search(Stage):
     """Each query's top k, one query after the other in the order of the columns; a passage stays where it came first.
 
-    All queries of a batch go to the index in one call. Blank queries are skipped and noted.
+    All queries of a batch go to the index in one call (for each depth). Blank queries are skipped and noted. Where
+    fewer queries were written than `planned`, the first one takes the missing ones' k passages too, so that a query
+    writer that fails costs variety, not evidence.
     """
 
     name: ClassVar[str] = "search"
@@ -28,6 +31,7 @@ class Search(Stage):
     k: int = Field(gt=0, description="passages a query")
     queries: Columns = Field(description="columns that hold a query (string) or several (list<string>)")
     into: str
+    planned: int | None = Field(None, gt=0, description="queries a row should have; null: as many as there are")
     method: Method = Field("plaid", description="plaid: late interaction; bm25: words, no model")
     ncells: int | None = Field(None, gt=0, description="centroids probed a query token; null: the preset for k")
     centroid_score_threshold: float | None = None
@@ -59,17 +63,35 @@ class Search(Stage):
 
     def process(self, batch: pa.Table) -> dict[str, list]:
         given = written(batch.select(self.queries))
-        asked = [[query for query in queries if query.strip()] for queries in given]
-        unique = list(dict.fromkeys(query for queries in asked for query in queries))
         settings = self.model_dump(include=set(PLAID_ONLY), exclude_none=True)
-        hits = self._searcher.search(SearchRequest(unique, self.k, settings, self.method)) if unique else []
-        found = dict(zip(unique, hits, strict=True))
+        asked = [self._depths(queries) for queries in given]
+        found: Found = {}
+        for depth in sorted({depth for queries in asked for depth in queries.values()}):
+            unique = list(dict.fromkeys(query for queries in asked for query, k in queries.items() if k == depth))
+            hits = self._searcher.search(SearchRequest(unique, depth, settings, self.method))
+            found |= {(query, depth): ranked for query, ranked in zip(unique, hits, strict=True)}
         passages = [merged(queries, found) for queries in asked]
         trace = [
-            {"kept": len(items), "calls": len(queries), "notes": ["query: blank, skipped"] * (len(all_) - len(queries))}
+            {"kept": len(items), "calls": len(queries), "notes": self._notes(queries, all_)}
             for items, queries, all_ in zip(passages, asked, given, strict=True)
         ]
         return {self.into: passages, "trace": trace}
+
+    def _depths(self, queries: list[str]) -> dict[str, int]:
+        """The different queries that are not blank, with the number of passages to ask for."""
+        depths = dict.fromkeys((query for query in queries if query.strip()), self.k)
+        if depths and self.planned is not None:
+            depths[next(iter(depths))] += self.k * max(0, self.planned - len(depths))
+        return depths
+
+    def _notes(self, depths: dict[str, int], queries: list[str]) -> list[str]:
+        blank = ["query: blank, skipped"] * sum(not query.strip() for query in queries)
+        deeper = (
+            [f"query: {self.planned - len(depths)} missing, the first one searched deeper"]
+            if (depths and self.planned is not None and self.planned > len(depths))
+            else []
+        )
+        return [*blank, *deeper]
 
 
 def written(batch: pa.Table) -> list[list[str]]:
@@ -82,10 +104,10 @@ def written(batch: pa.Table) -> list[list[str]]:
     return queries
 
 
-def merged(queries: list[str], found: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+def merged(queries: dict[str, int], found: Found) -> list[dict[str, Any]]:
     """Passages in query order, then rank order; of those with one pid the first, with its rank and query, stays."""
     first: dict[int, dict[str, Any]] = {}
-    for query in queries:
-        for rank, hit in enumerate(found[query]):
+    for query, depth in queries.items():
+        for rank, hit in enumerate(found[query, depth]):
             first.setdefault(hit["pid"], {**hit, "rank": rank, "query": query})
     return list(first.values())

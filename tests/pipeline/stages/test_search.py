@@ -3,6 +3,7 @@
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from pipeline.schema import STRINGS
 from pipeline.stages.search import Search
@@ -77,3 +78,22 @@ def test_no_query_at_all_makes_no_call() -> None:
 
 def test_no_hits_is_an_empty_list() -> None:
     assert found(run(questions("unknown"), StubSearcher(HITS))) == [[]]
+
+
+@pytest.mark.parametrize(
+    ("written", "depth", "said"),
+    [
+        (["b", "c"], 2, []),
+        (["b"], 4, ["query: 1 missing, the first one searched deeper"]),
+        ([], 6, ["query: 2 missing, the first one searched deeper"]),
+        (["a", ""], 6, ["query: blank, skipped", "query: 2 missing, the first one searched deeper"]),
+    ],
+)
+def test_a_missing_query_leaves_its_passages_to_the_first(written: list[str], depth: int, said: list[str]) -> None:
+    many = {query: [hit(100 * n + m) for m in range(9)] for n, query in enumerate("abc")}
+    searcher = StubSearcher(many)
+    table = questions("a", queries=([written], STRINGS))
+    after = run(table, searcher, k=2, queries=["question", "queries"], planned=3)
+    assert {query: request.k for request in searcher.requests for query in request.queries}["a"] == depth
+    assert len(after["found"][0]) == 6
+    assert notes(after)[0] == said
