@@ -14,7 +14,7 @@ from rich.console import Console
 
 from jobs.options import AddressOption, JsonOption, ProfileOption, QuietOption, SetOption, named_indexes
 from pipeline.compose import System
-from pipeline.profile import Profile
+from pipeline.profile import RETRIEVER, Profile
 from pipeline.run import PART_SIZE, Run
 
 Executor = Literal["ray", "local"]
@@ -144,9 +144,9 @@ def prepare(
     asked = read_questions(questions)
     methods = system.methods()
     encoder = any("plaid" in ways for ways in methods.values())
-    retriever = profile.model("retriever") if encoder else None
+    retriever = profile.model(RETRIEVER) if encoder else None
     manifests = {name: check_index(path, retriever, methods[name]) for name, path in indexes.items()}
-    roles = [*system.roles(), *(["retriever"] if encoder else [])]
+    roles = [*system.roles(), *([RETRIEVER] if encoder else [])]
     models = {role: profile.model(role).model_dump() for role in roles}
     identity = {
         "system": system.resolved,

@@ -40,6 +40,7 @@ def search(
     from pipeline.errors import InputError
     from pipeline.local import LocalEnv
     from pipeline.plaid.index import check_index
+    from pipeline.profile import RETRIEVER
     from pipeline.settings import split_sets
 
     if blank := [query for query in queries if not query.strip()]:
@@ -56,9 +57,9 @@ def search(
         settings["exhaustive"] = True
     if method != "plaid" and settings:
         raise InputError(f"--{next(iter(settings)).replace('_', '-')} is an option of --method plaid")
-    check_index(index, models.model("retriever") if method == "plaid" else None, [method])
+    check_index(index, models.model(RETRIEVER) if method == "plaid" else None, [method])
     if method == "plaid":
-        print(f"loading {models.model('retriever').source} ...", file=sys.stderr)
+        print(f"loading {models.model(RETRIEVER).source} ...", file=sys.stderr)
     env = LocalEnv(models, {"index": index}, {"index": [method]})
     found = env.searcher("index").search(SearchRequest(queries, k, settings, method))
     if as_json:

@@ -7,9 +7,7 @@ from typing import Any, cast
 
 from pipeline.env import BY_PLAID, LLM, Embedder, Method, Searcher
 from pipeline.errors import InputError
-from pipeline.profile import ModelSpec, Profile
-
-RETRIEVER = "retriever"  # the role that encodes queries for late-interaction indexes
+from pipeline.profile import RETRIEVER, ModelSpec, Profile
 
 
 def make_model(spec: ModelSpec) -> Any:

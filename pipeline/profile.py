@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+RETRIEVER = "retriever"  # the role that encodes the queries of every index searched by plaid
 Engine = Literal["late-interaction", "sentence-transformers", "vllm"]
 KINDS: dict[str, str] = {"late-interaction": "encoder", "sentence-transformers": "embedder", "vllm": "llm"}
 

@@ -15,10 +15,9 @@ import ray
 
 from pipeline.env import BY_PLAID, ChatRequest, Completion, Method, SearchRequest
 from pipeline.errors import InputError
-from pipeline.profile import ModelSpec, Profile
+from pipeline.profile import RETRIEVER, ModelSpec, Profile
 from ray_cluster.actors import ModelActor, Pool, SearchActor, imported, new_actor
 
-RETRIEVER = "retriever"  # the role that encodes the queries of every index searched by plaid
 LLM_CALLS = 16  # stage workers whose requests one engine batches together
 
 
