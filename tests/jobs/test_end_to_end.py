@@ -12,6 +12,8 @@ from jobs.demo import SLICE_SETS
 from pipeline.corpus.factbook import QUESTIONS
 from pipeline.scoring.run import read_run
 
+pytestmark = pytest.mark.timeout(1200)  # the first test waits for the whole demo, models loaded and all
+
 COUNT = 4
 IDS = [json.loads(line)["id"] for line in QUESTIONS.read_text().splitlines()[:COUNT]]
 
