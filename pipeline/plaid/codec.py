@@ -29,7 +29,7 @@ def check_nbits(dim: int, nbits: int) -> None:
     if not allowed:
         raise InputError(f"codec: vectors of dimension {dim} do not fit PLAID's format; it needs a multiple of 8.")
     raise InputError(
-        f"codec: nbits is {nbits}, which cannot pack vectors of dimension {dim} into whole bytes; "
+        f"codec: nbits is {nbits}, which does not pack into whole bytes at dimension {dim}; "
         f"set 'nbits' to one of {', '.join(map(str, allowed))}."
     )
 
