@@ -14,6 +14,7 @@ from rich.console import Console
 
 from jobs.options import AddressOption, JsonOption, ProfileOption, QuietOption, SetOption, named_indexes
 from pipeline.compose import System
+from pipeline.plaid.manifest import Manifest
 from pipeline.profile import RETRIEVER, Profile
 from pipeline.run import PART_SIZE, Run
 
@@ -75,7 +76,7 @@ class Job:
 
     system: System
     profile: Profile
-    indexes: dict[str, Path]
+    indexes: dict[str, Manifest]
     table: pa.Table
     folder: Run
     executor: Executor
@@ -92,7 +93,8 @@ class Job:
         from pipeline.execute import run_local
         from pipeline.local import LocalEnv
 
-        env = LocalEnv(self.profile, self.indexes, self.system.methods())
+        places = {name: manifest.home.place for name, manifest in self.indexes.items()}
+        env = LocalEnv(self.profile, places, self.system.methods())
         try:
             self._commit(run_local(self.system.stages, env, self.folder.parts(self.table)), say)
         finally:
@@ -140,7 +142,7 @@ def prepare(
     ours, for_profile = split_sets(sets)
     profile = load_profile(profile_name, for_profile)
     system = load_system(system_name, profile, ours)
-    indexes = {name: path.absolute() for name, path in named_indexes(index_options, system.indexes()).items()}
+    indexes = named_indexes(index_options, system.indexes())
     asked = read_questions(questions)
     methods = system.methods()
     encoder = any("plaid" in ways for ways in methods.values())
@@ -153,14 +155,14 @@ def prepare(
         "prompts": {name: prompt.sha256 for name, prompt in system.prompts().items()},
         "models": {role: {k: v for k, v in spec.items() if k in MODEL_IDENTITY} for role, spec in models.items()},
         "questions": f"{asked.num_rows} of sha256 {hashlib.sha256(questions.read_bytes()).hexdigest()[:16]}",
-        "indexes": {name: manifest.fingerprint for name, manifest in manifests.items()},
+        "indexes": {name: manifest.identity() for name, manifest in manifests.items()},
     }
     about = {
         "system": system.name,
         "profile": profile.name,
         "models": models,
         "questions": str(questions),
-        "indexes": {name: str(path) for name, path in indexes.items()},
+        "indexes": {name: str(manifest.home) for name, manifest in manifests.items()},
     }
     Run.check(out, {"identity": identity})
     if executor == "ray":
@@ -169,7 +171,7 @@ def prepare(
 
         connect(address, *demand(profile, system.roles(), len(indexes), encoder=encoder))
     run = Run.open(out, {**about, "identity": identity}, asked.num_rows, part_size)
-    return Job(system, profile, indexes, question_table(asked), run, executor)
+    return Job(system, profile, manifests, question_table(asked), run, executor)
 
 
 MODEL_IDENTITY = (

@@ -57,7 +57,7 @@ def demo(
     )
     print(
         f"2. Index: {report['passages']:,} passages, {report['embeddings']:,} vectors, {report['shards']} shards, "
-        f"{report['megabytes']:.0f} MB in {report['seconds']:.0f} s, {out / 'index'}"
+        f"{report['bytes'] / 1e6:.0f} MB in {report['seconds']:.0f} s, {out / 'index'}"
     )
     failed = 0
     for name in systems.split(","):

@@ -1,4 +1,4 @@
-"""`tartan index`: plan, passages, codec, encode, publish."""
+"""`tartan index`: plan, passages, codec, encode, publish; and adding to and dropping from a finished index."""
 
 import time
 from pathlib import Path
@@ -6,15 +6,21 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from jobs.options import AddressOption, JsonOption, ProfileOption, QuietOption, SetOption
 
 
 def index(
     config: Annotated[Path | None, typer.Argument(help="Index config; none: configs/indexes/default.yaml.")] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder of the index.")] = ...,  # type: ignore[assignment]
+    out: Annotated[str, typer.Option("--out", help="Folder or s3:// address of the index.")] = ...,  # type: ignore[assignment]
     corpus: Annotated[str | None, typer.Option("--corpus", help="File, folder or glob of the documents.")] = None,
+    add: Annotated[
+        str | None, typer.Option("--add", help="Documents to add to a finished index, as new shards.")
+    ] = None,
+    drop: Annotated[list[str], typer.Option("--drop-shard", help="Take this shard out of a finished index.")] = [],  # noqa: B006
+    allow_missing: Annotated[
+        bool, typer.Option("--allow-missing-shards", help="Publish without shards that fail; the manifest names them.")
+    ] = False,
     profile: ProfileOption = "embedded",
     sets: SetOption = [],  # noqa: B006 - typer reads the default, nobody changes it
     address: AddressOption = None,
@@ -27,9 +33,25 @@ def index(
 
         tartan index --corpus 'docs/*.parquet' --out idx
 
-        tartan index --corpus docs --out idx --set shards.documents=1000 --set codec.nbits=4
+        tartan index --corpus docs --out s3://bucket/idx --set shards.documents=1000 --set codec.nbits=4
+
+        tartan index --add 'new/*.parquet' --out idx
+
+        tartan index --drop-shard 00003 --out idx
     """
-    summary = build_index(config, corpus, out, profile, sets, address, quiet=quiet or as_json)
+    from pipeline.errors import InputError
+
+    hush = quiet or as_json
+    if add or drop:
+        given = [name for name, value in (("CONFIG", config), ("--corpus", corpus), ("--set", sets)) if value]
+        if given or (add and drop):
+            one, other = given[0] if given else "--drop-shard", "--add" if add else "--drop-shard"
+            raise InputError(
+                f"{one} does not go with {other}: the index keeps its own settings, and a command makes one change"
+            )
+        summary = change_index(out, add, drop, profile, address, allow_missing, quiet=hush)
+    else:
+        summary = build_index(config, corpus, out, profile, sets, address, allow_missing, quiet=hush)
     console = Console(soft_wrap=True)
     if as_json:
         console.print_json(data=summary)
@@ -37,72 +59,108 @@ def index(
         console.print(
             f"Index {out}: {summary['documents']:,} documents, {summary['passages']:,} passages, "
             f"{summary['embeddings']:,} token vectors, {summary['centroids']:,} centroids, {summary['shards']} shards, "
-            f"{summary['megabytes']:.1f} MB, {summary['seconds']:.0f} s."
+            f"{summary['bytes'] / 1e6:.1f} MB, {summary['seconds']:.0f} s."
         )
         for kind, found in summary["problems"].items():
             console.print(
                 f"  {kind}: {found['count']} documents, for example {', '.join(found['ids'][:3])} (report.json)"
             )
-    return 0
+        for shard in summary["missing"]:
+            console.print(f"  missing: shard {shard['shard']} ({shard['documents']} documents): {shard['reason']}")
+    return 1 if summary["missing"] else 0
 
 
 def build_index(
     config: Path | None,
     corpus: str | None,
-    out: Path,
+    out: str | Path,
     profile: str,
     sets: list[str],
     address: str | None,
+    allow_missing: bool = False,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Checks everything, builds what is missing, and returns the report with megabytes and seconds."""
-    from pipeline import storage
+    """Checks everything, builds what is missing, and returns the report with its seconds."""
     from pipeline.compose import load_profile
-    from pipeline.errors import InputError
-    from pipeline.models.resolve import resolve_model
     from pipeline.plaid.config import load_index_config
+    from pipeline.plaid.growth import with_additions
     from pipeline.plaid.plan import check_out, freeze_plan, make_plan
     from pipeline.settings import split_sets
-    from ray_cluster.build import build
-    from ray_cluster.connect import connect
+    from pipeline.storage import open_home
 
     started = time.perf_counter()
     rest, ours = split_sets(sets)
-    models = load_profile(profile, ours)
+    home = open_home(out)
     settings = load_index_config(config or "default", corpus, rest)
-    role = settings.encoder.role
+    spec = _encoder(load_profile(profile, ours), settings.encoder.role)
+    plan = make_plan(settings, spec)
+    check_out(plan, home)
+    _connect(address, spec)
+    freeze_plan(plan, home)
+    return _build(with_additions(plan, home), plan.names(), home, spec, (), allow_missing, quiet, started)
+
+
+def change_index(
+    out: str | Path,
+    add: str | None,
+    drop: list[str],
+    profile: str,
+    address: str | None,
+    allow_missing: bool = False,
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Adds documents to a finished index, or takes shards out of it; returns what `build_index` does."""
+    from pipeline.compose import load_profile
+    from pipeline.plaid.growth import freeze_addition, open_plan
+    from pipeline.plaid.publish import check_drop
+    from pipeline.storage import open_home
+
+    started = time.perf_counter()
+    home = open_home(out)
+    plan, names = open_plan(home), list[str]()
+    spec = _encoder(load_profile(profile), plan.config.encoder.role)
+    if add is not None:
+        plan, names = freeze_addition(home, add, spec)
+    else:
+        plan.checkpoint.check(spec, home)
+        check_drop(home, drop)
+    _connect(address, spec)
+    return _build(plan, names, home, spec, drop, allow_missing, quiet, started)
+
+
+def _build(
+    plan: Any, names: Any, home: Any, spec: Any, drop: Any, allow_missing: bool, quiet: bool, started: float
+) -> dict[str, Any]:
+    from jobs.bars import BuildBars
+    from pipeline.models.resolve import resolve_model
+    from pipeline.plaid.publish import report
+    from ray_cluster.build import build
+
+    tokenizer = resolve_model(spec.source, spec.revision)
+    with BuildBars(quiet) as bars:
+        manifest = build(plan, names, home, spec, tokenizer, bars, allow_missing=allow_missing, drop=drop)
+    return report(home, manifest) | {"seconds": time.perf_counter() - started}
+
+
+def _encoder(models: Any, role: str) -> Any:
+    """The model that encodes passages. Raises InputError where the profile has none."""
+    from pipeline.errors import InputError
+
     if role not in models.roles:
-        raise InputError(f"encoder.role '{role}' is not in profile {profile}; roles there: {', '.join(models.roles)}")
+        raise InputError(
+            f"encoder.role '{role}' is not in profile {models.name}; roles there: {', '.join(models.roles)}"
+        )
     spec = models.model(role)
     if spec.kind != "encoder":
         raise InputError(f"encoder.role '{role}' is a {spec.engine} model; an index needs a late-interaction one")
-    plan = make_plan(settings, spec)
-    check_out(plan, out)
-    connect(address, spec.cpus * spec.replicas, spec.gpus * spec.replicas)
-    freeze_plan(plan, out)
-    tokenizer = resolve_model(spec.source, spec.revision)
-    with _bars(quiet) as bars:
-        tasks: dict[str, Any] = {}
-
-        def progress(step: str, done: int, total: int) -> None:
-            if step not in tasks:
-                tasks[step] = bars.add_task(step, total=total)
-            bars.update(tasks[step], completed=done)
-
-        manifest = build(plan, out.absolute(), spec, tokenizer, progress)
-    report = storage.read_json(out / "report.json")
-    megabytes = sum(shard["bytes"] for shard in manifest["shards"]) / 1e6
-    return report | {"megabytes": megabytes, "seconds": time.perf_counter() - started}
+    return spec
 
 
-def _bars(quiet: bool) -> Progress:
-    return Progress(
-        TextColumn("{task.description:9}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True, quiet=quiet),
-    )
+def _connect(address: str | None, spec: Any) -> None:
+    """One encoder must fit; more join as the cluster has room for them."""
+    from ray_cluster.connect import connect
+
+    connect(address, spec.cpus, spec.gpus)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """Options that several commands share, and how `--index` is read."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,19 +17,19 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")]
 
 
-def named_indexes(values: list[str], wanted: list[str]) -> dict[str, Path]:
+def named_indexes(values: list[str], wanted: list[str]) -> dict[str, str]:
     """`--index NAME=PATH` values as a mapping. A bare PATH serves a system that searches one index.
 
     Raises InputError where an index the system searches is not given, or one is given that it does not search.
     """
-    given: dict[str, Path] = {}
+    given: dict[str, str] = {}
     for value in values:
         name, found, path = value.partition("=")
         if not found:
             if len(wanted) != 1:
                 raise InputError(f"--index {value}: name it, NAME=PATH; the system searches {_listed(wanted)}")
             name, path = wanted[0], value
-        given[name] = Path(path)
+        given[name] = path
     if missing := [name for name in wanted if name not in given]:
         raise InputError(f"the system searches index {_listed(missing)}; give --index {missing[0]}=PATH")
     if unknown := [name for name in given if name not in wanted]:

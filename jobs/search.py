@@ -2,7 +2,6 @@
 
 import json
 import sys
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
@@ -13,7 +12,7 @@ from jobs.options import JsonOption, ProfileOption, SetOption
 
 
 def search(
-    index: Annotated[Path, typer.Argument(help="Folder of a finished index.")],
+    index: Annotated[str, typer.Argument(help="Folder or s3:// address of a finished index.")],
     queries: Annotated[list[str], typer.Argument(help="One or more queries.")],
     k: Annotated[int, typer.Option("-k", min=1, help="Hits per query.")] = 10,
     method: Annotated[Literal["plaid", "bm25"], typer.Option(help="Late interaction, or BM25 (no model).")] = "plaid",

@@ -41,7 +41,7 @@ class LocalEnv:
     def __init__(
         self,
         profile: Profile,
-        indexes: Mapping[str, Path],
+        indexes: Mapping[str, str | Path],
         methods: Mapping[str, Collection[Method]] | None = None,
     ) -> None:
         """`indexes`: the paths behind the index names that a system uses. `methods`: how each is searched; not named:
@@ -61,11 +61,11 @@ class LocalEnv:
             )
         with self._lock:
             if index not in self._searchers:
-                from pipeline.plaid.index import open_index
+                from pipeline.plaid.index import LocalSearcher
 
                 methods = self._methods.get(index, BY_PLAID)
                 encoder = self.encoder(RETRIEVER) if "plaid" in methods else None
-                self._searchers[index] = open_index(self._indexes[index], encoder, methods)
+                self._searchers[index] = LocalSearcher(self._indexes[index], encoder, methods)
             return self._searchers[index]
 
     def llm(self, role: str) -> LLM:

@@ -1,108 +1,184 @@
 """An index build over a cluster: the steps of pipeline/plaid/build.py as Ray Data jobs, a row being a shard.
 
-Passages are read by CPU workers, encoding is done by actors that load the encoder once. Only the names of shards travel
-through the object store: text and vectors go from disk to disk inside one worker. What is committed is not redone.
+Passages are read by CPU workers, encoding is done by actors that load the encoder once. Only the names of shards
+travel through the object store: text and vectors go from storage to storage inside one worker. What is committed is
+not redone. Workers come and go while a step runs; a worker that dies costs its shard one of its tries.
 """
 
+import logging
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import ray
 import ray.data
 from ray.exceptions import RayError, RayTaskError
 
-from pipeline import storage
 from pipeline.errors import InputError, UnfinishedError
-from pipeline.lexical.build import STATISTICS
+from pipeline.lexical.build import collection_key
 from pipeline.plaid.plan import Plan
+from pipeline.plaid.publish import collection, publish_step
 from pipeline.profile import ModelSpec
+from pipeline.storage import Home
+from ray_cluster import workers
 from ray_cluster.actors import one_line
+from ray_cluster.progress import Live, Watch
 
-Progress = Callable[[str, int, int], None]  # step, shards done, shards in all
-DEATHS = 2  # of a worker, or of workers under one shard, before a build gives up; Ray Data's own default is no limit
-
-
-def build(plan: Plan, out: Path, spec: ModelSpec, tokenizer: Path, progress: Progress) -> dict[str, Any]:
-    """Runs every step that `out` still lacks and returns the manifest.
-
-    Raises UnfinishedError naming the shards that failed, each with its reason; the others are committed.
-    """
-    from pipeline.plaid.build import publish_step
-
-    _cpu_step("passages", plan, out, progress, _Passages, tokenizer)
-    if plan.config.lexical.bm25:
-        build_lexical(plan, out, progress)
-    progress("codec", 0, 1)
-    held: dict[str, Any] = {"num_cpus": spec.cpus, "num_gpus": spec.gpus}
-    if storage.committed(out, "codec") is None:
-        with _as_unfinished(f"{out}, step codec"):
-            ray.get(_codec.options(**held).remote(plan, out, spec))
-    progress("codec", 1, 1)
-    _shards_step("shards", plan, out, progress, _Encoder, (plan, out, spec), spec.replicas, held)
-    return publish_step(plan, out)
+TRIES = 3  # at a shard whose worker dies under it
+PER_DOCUMENT = ("passages",)  # steps whose progress is counted in documents; the others' in passages
 
 
-def build_lexical(plan: Plan, out: Path, progress: Progress) -> None:
-    """BM25's steps over committed passages; raises as `build` does."""
-    _cpu_step("lexical", plan, out, progress, _Postings)
-    with _as_unfinished(f"{out}, step {STATISTICS}"):
-        ray.get(_statistics.remote(plan, out))
-    _cpu_step("weights", plan, out, progress, _Weights)
+@dataclass
+class Job:
+    """One build: what it is to do, and what has failed so far (shard -> reason)."""
+
+    plan: Plan
+    home: Home
+    live: Live
+    tries: int = TRIES
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def shards(self, step: str, names: Sequence[str], worker: workers.Work, held: dict[str, Any], most: int) -> None:
+        """One step over the shards of `names` that lack its commit or have it damaged, by at most `most` workers."""
+        done = self.home.done(step)
+        missing = [name for name in names if name not in done or self._damaged(f"{step}/{name}")]
+        units = {name: self._units(step, name) for name in names}
+        total = sum(units.values())
+        with self.live.step(step, total - sum(units[name] for name in missing), total):
+            if missing:
+                self._run(step, missing, worker, held, most)
+
+    def _run(self, step: str, missing: Sequence[str], worker: workers.Work, held: dict[str, Any], most: int) -> None:
+        left = set(missing)
+        pool = ray.data.ActorPoolStrategy(
+            min_size=1, max_size=max(1, min(most, len(missing))), max_tasks_in_flight_per_actor=1
+        )
+        with _ray_data_for_builds(), _as_unfinished(f"{self.home}, step {step}"):
+            rows = ray.data.from_items([{"shard": name} for name in missing], override_num_blocks=len(missing))
+            outcomes = rows.map_batches(
+                workers.Worker,
+                fn_constructor_args=(worker, self.live.teller()),
+                batch_size=1,
+                batch_format="pyarrow",
+                compute=pool,
+                max_restarts=-1,  # a poison shard spends its own tries, not the pool
+                max_task_retries=self.tries - 1,
+                **held,
+            )
+            for outcome in outcomes.iter_rows():
+                left.discard(outcome["shard"])
+                if outcome["error"]:
+                    self._fail(outcome["shard"], outcome["error"])
+        committed = self.home.done(step) if left else set()
+        for name in sorted(left - committed):
+            self._fail(name, f"its worker died {self.tries} times (killed, out of memory, or a crash), step {step}")
+
+    def _fail(self, name: str, reason: str) -> None:
+        self.failed[name] = f"{reason} [{self.plan.shard(name).place()}]"
+        self.live.fail()
+
+    def _damaged(self, name: str) -> bool:
+        """Whether a commit's files are not what it says; it is then forgotten, so that it is done again."""
+        if not self.home.damage(self.home.need(name)):
+            return False
+        self.home.forget(name)
+        return True
+
+    def _units(self, step: str, name: str) -> int:
+        if step in PER_DOCUMENT:
+            return self.plan.shard(name).documents
+        return self.home.need(f"passages/{name}")["passages"]
+
+    def without_failed(self, names: Sequence[str]) -> list[str]:
+        return [name for name in names if name not in self.failed]
+
+    def stop_if_failed(self, step: str, of: int) -> None:
+        """Raises UnfinishedError that names each shard which failed, with its reason and its documents."""
+        if self.failed:
+            reasons = "; ".join(f"shard {name}: {reason}" for name, reason in sorted(self.failed.items()))
+            raise UnfinishedError(f"{self.home}, step {step}: {len(self.failed)} of {of} shards failed: {reasons}")
 
 
-def _cpu_step(step: str, plan: Plan, out: Path, progress: Progress, worker: type, made_from: Any = None) -> None:
-    cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
-    _shards_step(step, plan, out, progress, worker, (plan, out, made_from), cpus, {"num_cpus": 1})
-
-
-def _shards_step(
-    step: str,
+def build(
     plan: Plan,
-    out: Path,
-    progress: Progress,
-    worker: type,
-    arguments: tuple[Any, ...],
-    most_workers: int,
-    held: dict[str, Any],
-) -> None:
-    """One step over the shards that lack its commit, by at most `most_workers` actors that hold `held` each."""
-    shards = [shard.shard for shard in plan.shards]
-    missing = [shard for shard in shards if storage.committed(out, f"{step}/{shard}") is None]
-    done = len(shards) - len(missing)
-    progress(step, done, len(shards))
-    if not missing:
+    names: Sequence[str],
+    home: Home,
+    spec: ModelSpec,
+    tokenizer: Path,
+    watch: Watch,
+    *,
+    allow_missing: bool = False,
+    drop: Sequence[str] = (),
+    tries: int = TRIES,
+    maker: str = workers.MAKE_MODEL,
+) -> dict[str, Any]:
+    """Runs every step that `home` still lacks and returns the manifest.
+
+    `names`: the shards to build; `plan` may have more. `allow_missing`: shards that fail are left out, and the manifest
+    says so. Raises UnfinishedError naming the shards that failed, each with its reason; the others are committed.
+    """
+    job = Job(plan, home, Live(watch), tries)
+    names = collection(names, home, drop)
+    cpu = {"num_cpus": 1}
+    everywhere = len(names)  # as many workers as the cluster has room for, also for nodes that join later
+    job.shards("passages", names, workers.Passages(plan, home, tokenizer), cpu, everywhere)
+    if not allow_missing:
+        job.stop_if_failed("passages", len(names))  # the codec's sample would not be that of the whole collection
+    bm25 = plan.config.lexical.bm25
+    if bm25:
+        job.shards("lexical", job.without_failed(names), workers.Postings(plan, home), cpu, everywhere)
+    held: dict[str, Any] = {"num_cpus": spec.cpus, "num_gpus": spec.gpus}
+    _codec(job, names, spec, maker, held)
+    encoder = workers.Encode(plan, home, spec, maker)
+    job.shards("shards", job.without_failed(names), encoder, held, spec.replicas)
+    if not allow_missing:
+        job.stop_if_failed("shards", len(names))
+    if bm25:
+        build_statistics(job, job.without_failed(names))
+    return publish_step(plan, names, home, job.failed, drop, partial=allow_missing)
+
+
+def build_statistics(job: Job, names: Sequence[str]) -> None:
+    """BM25's statistics and weights for the collection of `names`; raises as `build` does."""
+    key = collection_key(names)
+    with _as_unfinished(f"{job.home}, step statistics"):
+        ray.get(workers.statistics.remote(list(names), job.home))
+    work = workers.Weights(job.plan, job.home, key)
+    job.shards(f"weights/{key}", names, work, {"num_cpus": 1}, len(names))
+    job.stop_if_failed("weights", len(names))
+
+
+def _codec(job: Job, names: Sequence[str], spec: ModelSpec, maker: str, held: dict[str, Any]) -> None:
+    if job.home.committed("codec") is not None:
         return
-    pool = ray.data.ActorPoolStrategy(min_size=1, max_size=min(most_workers, len(missing)))
-    failed = []
-    with warnings.catch_warnings(), _as_unfinished(f"{out}, step {step}"):
-        # max_restarts has no other way in until Ray 2.64, which pyproject.toml excludes.
-        warnings.filterwarnings("ignore", message=".*ray_remote_args.*")
-        rows = ray.data.from_items([{"shard": shard} for shard in missing], override_num_blocks=len(missing))
-        outcomes = rows.map_batches(
-            worker,
-            fn_constructor_args=arguments,
-            batch_size=1,
-            batch_format="pyarrow",
-            compute=pool,
-            max_restarts=DEATHS,
-            max_task_retries=DEATHS,
-            **held,
-        )
-        for outcome in outcomes.iter_rows():
-            if outcome["error"]:
-                failed.append(f"shard {outcome['shard']}: {outcome['error']}")
-            else:
-                done += 1
-                progress(step, done, len(shards))
-    if failed:
-        raise UnfinishedError(
-            f"{out}, step {step}: {len(failed)} of {len(shards)} shards failed: {'; '.join(sorted(failed))}"
-        )
+    sampled = job.without_failed(names)
+    total = sum(job.home.need(f"passages/{name}")["passages"] for name in sampled)
+    with job.live.step("codec", 0, total), _as_unfinished(f"{job.home}, step codec"):
+        teller = job.live.teller()
+        ray.get(workers.codec.options(**held).remote(job.plan, job.home, spec, maker, sampled, teller))
+
+
+@contextmanager
+def _ray_data_for_builds() -> Iterator[None]:
+    """Ray Data goes on after a worker's death, adds workers as soon as there is room, and leaves the telling to us."""
+    context = ray.data.DataContext.get_current()
+    scaling = context.autoscaling_config
+    before = context.max_errored_blocks, scaling.actor_pool_util_upscaling_threshold
+    context.max_errored_blocks, scaling.actor_pool_util_upscaling_threshold = -1, 1.0
+    noisy = logging.getLogger("ray.data._internal.execution.streaming_executor_state")
+    level = noisy.level
+    noisy.setLevel(logging.CRITICAL)  # a suppressed error's traceback; the shard is named in our own words
+    try:
+        with warnings.catch_warnings():
+            # max_restarts has no other way in until Ray 2.64, which pyproject.toml excludes.
+            warnings.filterwarnings("ignore", message=".*ray_remote_args.*")
+            yield
+    finally:
+        context.max_errored_blocks, scaling.actor_pool_util_upscaling_threshold = before
+        noisy.setLevel(level)
 
 
 @contextmanager
@@ -116,82 +192,6 @@ def _as_unfinished(where: str) -> Iterator[None]:
         raise UnfinishedError(f"{where}: {type(problem.cause).__name__}: {one_line(problem.cause)}") from problem
     except RayError as problem:
         raise UnfinishedError(
-            f"{where}: workers died more than {DEATHS} times ({one_line(problem)}); what was committed stays, run the "
-            "command again to continue"
+            f"{where}: its workers died ({one_line(problem)}); what was committed stays, run the command again to "
+            "continue"
         ) from problem
-
-
-class _Worker(ABC):
-    """Does one step for the shards it is given; sets itself up with the first, so that a failure there has a name."""
-
-    def __init__(self, plan: Plan, out: Path, made_from: Any) -> None:
-        self._plan, self._out, self._made_from = plan, out, made_from
-        self._held: Any = None
-        self._made = False
-
-    def __call__(self, batch: pa.Table) -> pa.Table:
-        shard, error = batch["shard"][0].as_py(), None
-        try:
-            if not self._made:
-                self._held, self._made = self.make(), True
-            self.work(shard)
-        except Exception as problem:  # noqa: BLE001 - one bad shard must not end the job of the others
-            error = f"{type(problem).__name__}: {problem}"
-        return pa.table({"shard": pa.array([shard], pa.string()), "error": pa.array([error], pa.string())})
-
-    def make(self) -> Any:
-        """What all shards share."""
-        return self._made_from
-
-    @abstractmethod
-    def work(self, shard: str) -> None: ...
-
-
-class _Passages(_Worker):
-    def work(self, shard: str) -> None:
-        from pipeline.plaid.build import passages_step
-
-        passages_step(self._plan, shard, self._out, self._held)
-
-
-class _Postings(_Worker):
-    def work(self, shard: str) -> None:
-        from pipeline.lexical.build import postings_step
-
-        postings_step(self._plan, shard, self._out)
-
-
-class _Weights(_Worker):
-    def work(self, shard: str) -> None:
-        from pipeline.lexical.build import weights_step
-
-        weights_step(self._plan, shard, self._out)
-
-
-class _Encoder(_Worker):
-    def make(self) -> Any:
-        from pipeline.local import make_model
-        from pipeline.plaid.build import open_codec
-
-        encoder = make_model(self._made_from)
-        return (encoder, *open_codec(self._out, encoder))
-
-    def work(self, shard: str) -> None:
-        from pipeline.plaid.build import encode_step
-
-        encode_step(self._plan, shard, self._out, *self._held)
-
-
-@ray.remote(max_retries=DEATHS)
-def _statistics(plan: Plan, out: Path) -> None:
-    from pipeline.lexical.build import statistics_step
-
-    statistics_step(plan, out)
-
-
-@ray.remote(max_retries=DEATHS)
-def _codec(plan: Plan, out: Path, spec: ModelSpec) -> None:
-    from pipeline.local import make_model
-    from pipeline.plaid.build import codec_step
-
-    codec_step(plan, out, make_model(spec))

@@ -7,7 +7,6 @@ whose calls wait a bounded time; a model or searcher that is gone ends the job a
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,9 @@ import ray
 
 from pipeline.env import BY_PLAID, ChatRequest, Completion, Method, SearchRequest
 from pipeline.errors import InputError
+from pipeline.plaid.manifest import Manifest
 from pipeline.profile import RETRIEVER, ModelSpec, Profile
-from ray_cluster.actors import ModelActor, Pool, SearchActor, imported, new_actor
+from ray_cluster.actors import ModelActor, Pool, SearchActor, new_actor
 
 LLM_CALLS = 16  # stage workers whose requests one engine batches together
 
@@ -26,8 +26,7 @@ class Makers:
     """Where actors find what builds their contents, as `module:function`."""
 
     model: str = "pipeline.local:make_model"  # (ModelSpec) -> an engine
-    shards: str = "pipeline.plaid.index:open_shards"  # (path, shard names, methods) -> IndexShards
-    manifest: str = "pipeline.plaid.index:read_manifest"  # (path) -> Manifest, read by the driver
+    shards: str = "pipeline.plaid.index:IndexShards"  # (manifest, shard names, methods) -> IndexShards
 
 
 class ModelClient:
@@ -90,7 +89,7 @@ class RayEnv:
         cls,
         profile: Profile,
         roles: Iterable[str],
-        indexes: Mapping[str, str | Path] | None = None,
+        indexes: Mapping[str, Manifest] | None = None,
         *,
         methods: Mapping[str, Collection[Method]] | None = None,
         makers: Makers = Makers(),
@@ -98,7 +97,7 @@ class RayEnv:
         load_timeout_s: float = 1800,
         say: Callable[[str], None] = print,
     ) -> "RayEnv":
-        """Starts the pools that `roles` and `indexes` (name -> path) need, and returns when all are ready.
+        """Starts the pools that `roles` and `indexes` (name -> manifest) need, and returns when all are ready.
 
         `methods`: how each index is searched; not named: plaid, which needs the retriever's pool, bm25 does not.
         Two roles of one model share its pool. Searchers: `profile.search_workers` an index, never more than it has
@@ -108,17 +107,16 @@ class RayEnv:
         indexes = dict(indexes or {})
         opened = {name: tuple((methods or {}).get(name, BY_PLAID)) for name in indexes}
         wanted = _roles(roles, any("plaid" in ways for ways in opened.values()))
-        names = {name: imported(makers.manifest)(Path(path)).shard_names() for name, path in indexes.items()}
         env = cls({}, {role: profile.roles[role] for role in wanted}, {})
         try:
             for model in dict.fromkeys(env._roles.values()):
                 spec = profile.models[model]
                 actors = [_model_actor(spec, model, makers) for _ in range(spec.replicas)]
                 env._models[model] = Pool(f"model '{model}' ({spec.source})", actors, timeout_s)
-            for name, path in indexes.items():
-                dealt = _deal(names[name], profile.search_workers)
-                actors = [_search_actor(profile, Path(path), shards, opened[name], makers) for shards in dealt]
-                env._indexes[name] = Pool(f"index '{name}' ({path})", actors, timeout_s)
+            for name, manifest in indexes.items():
+                dealt = _deal(manifest.shard_names(), profile.search_workers)
+                actors = [_search_actor(profile, manifest, shards, opened[name], makers) for shards in dealt]
+                env._indexes[name] = Pool(f"index '{name}' ({manifest.home})", actors, timeout_s)
             pools = [*env._models.values(), *env._indexes.values()]
             say("loading " + ", ".join(f"{pool.what} x {len(pool.actors)}" for pool in pools))
             deadline = time.monotonic() + load_timeout_s
@@ -176,8 +174,11 @@ def _model_actor(spec: ModelSpec, model: str, makers: Makers) -> Any:
     return new_actor(ModelActor, makers.model, (spec,), calls=calls, cpus=spec.cpus, gpus=spec.gpus)
 
 
-def _search_actor(profile: Profile, path: Path, shards: list[str], methods: tuple[Method, ...], makers: Makers) -> Any:
-    return new_actor(SearchActor, makers.shards, (path, shards, methods), calls=1, cpus=profile.search_cpus, gpus=0)
+def _search_actor(
+    profile: Profile, manifest: Manifest, shards: list[str], methods: tuple[Method, ...], makers: Makers
+) -> Any:
+    arguments = (manifest, shards, methods)
+    return new_actor(SearchActor, makers.shards, arguments, calls=1, cpus=profile.search_cpus, gpus=0)
 
 
 def _check_fits(what: str, cpus: float, gpus: float) -> None:

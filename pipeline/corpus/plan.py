@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pipeline.corpus.read import CorpusFile
@@ -28,6 +29,16 @@ class ShardPlan:
     @property
     def documents(self) -> int:
         return sum(piece.stop - piece.start for piece in self.slices)
+
+    def place(self, most: int = 2) -> str:
+        """Its documents in words: "documents 0 to 3 of part-000.parquet, ..."; rows count within a row group."""
+        named = [
+            f"documents {piece.start} to {piece.stop - 1} of {Path(piece.path).name}"
+            + (f", row group {piece.row_group}" if piece.row_group else "")
+            for piece in self.slices[:most]
+        ]
+        rest = len(self.slices) - most
+        return "; ".join(named) + (f"; and {rest} more pieces" if rest > 0 else "")
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "ShardPlan":

@@ -1,21 +1,21 @@
-"""Opening a finished index: its manifest, the check that it fits a checkpoint, and searching it in this process."""
+"""Opening a finished index: the check that it fits a checkpoint, and searching it in this process."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from pipeline import storage
 from pipeline.env import BY_PLAID, Method, SearchRequest
 from pipeline.errors import InputError
 from pipeline.lexical.terms import RULES
-from pipeline.models.resolve import model_fingerprint, resolve_model
 from pipeline.plaid.hits import Hits
-from pipeline.plaid.passages import PassageStore
+from pipeline.plaid.manifest import Manifest, read_manifest
+from pipeline.plaid.passages import open_passages
+from pipeline.plaid.plan import Checkpoint
 from pipeline.plaid.settings import SearchSettings
 from pipeline.profile import ModelSpec
+from pipeline.storage import Home
 
 
 class QueryEncoder(Protocol):
@@ -24,74 +24,31 @@ class QueryEncoder(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Manifest:
-    """`MANIFEST.json` of a finished index at `path`."""
-
-    path: Path
-    fingerprint: dict[str, Any]
-    checkpoint: dict[str, Any]
-    codec: str
-    shards: list[dict[str, Any]]
-    passages: int
-    documents: int
-    embeddings: int
-    lexical: dict[str, Any] | None = None  # k1, b, rules, statistics, ...; None: the index has no BM25
-
-    def shard_names(self) -> list[str]:
-        """Shards that have something to search."""
-        return [shard["shard"] for shard in self.shards if shard["passages"]]
-
-
-def read_manifest(path: Path) -> Manifest:
-    """Raises InputError where `path` is absent, is not an index, or is one that is not finished."""
-    if not path.is_dir():
-        raise InputError(f"{path}: no such index; build one with `tartan index --corpus 'FILES' --out {path}`")
-    if not (path / "MANIFEST.json").is_file():
-        if (path / "plan.json").is_file():
-            raise InputError(
-                f"{path} is an unfinished index (it has plan.json and no MANIFEST.json); "
-                "run the `tartan index` command that began it again to continue"
-            )
-        held = ", ".join(sorted(entry.name for entry in path.iterdir())[:5]) or "nothing"
-        raise InputError(f"{path} is not an index: it has no MANIFEST.json (it holds {held})")
-    values = storage.read_json(path / "MANIFEST.json")
-    values.setdefault("lexical", None)  # an index from before BM25 was there
-    return Manifest(path, **{name: values[name] for name in Manifest.__dataclass_fields__ if name != "path"})
-
-
-def check_index(path: Path, spec: ModelSpec | None, methods: Collection[Method] = BY_PLAID) -> Manifest:
+def check_index(place: str | Path | Home, spec: ModelSpec | None, methods: Collection[Method] = BY_PLAID) -> Manifest:
     """The manifest of a finished index that can be searched by these methods, by plaid with `spec` as retriever.
 
     Raises InputError as `read_manifest` does, where the index was built with another checkpoint (plaid only), and
     where it has no BM25 that this version can search (bm25 only).
     """
-    manifest = read_manifest(path)
+    manifest = read_manifest(place)
     if "bm25" in methods:
         _check_lexical(manifest)
-    if "plaid" not in methods:
-        return manifest
-    if spec is None:
-        raise ValueError("a search by plaid needs a retriever")
-    fingerprint = model_fingerprint(resolve_model(spec.source, spec.revision))
-    if manifest.checkpoint["fingerprint"] != fingerprint:
-        raise InputError(
-            f"{path} was built with the checkpoint {manifest.checkpoint['source']} "
-            f"({manifest.checkpoint['fingerprint'][:12]}), the profile's retriever is {spec.source} "
-            f"({fingerprint[:12]}); use the profile it was built with, or build another index"
-        )
+    if "plaid" in methods:
+        if spec is None:
+            raise ValueError("a search by plaid needs a retriever")
+        Checkpoint(**manifest.checkpoint).check(spec, manifest.home)
     return manifest
 
 
 def _check_lexical(manifest: Manifest) -> None:
     if manifest.lexical is None:
         raise InputError(
-            f"{manifest.path} has no BM25 (it was built with lexical.bm25=false, or before BM25 was there); search it "
+            f"{manifest.home} has no BM25 (it was built with lexical.bm25=false, or before BM25 was there); search it "
             "with method: plaid, or build an index in another --out with --set lexical.bm25=true"
         )
     if manifest.lexical["rules"] != RULES:
         raise InputError(
-            f"{manifest.path}: its BM25 was built by rules {manifest.lexical['rules']} for cutting text into terms, "
+            f"{manifest.home}: its BM25 was built by rules {manifest.lexical['rules']} for cutting text into terms, "
             f"this version has rules {RULES}; build the index anew in another --out"
         )
 
@@ -102,25 +59,28 @@ class IndexShards:
     Only what `methods` need is opened; a search by another method is a ValueError.
     """
 
-    def __init__(self, path: Path, names: Sequence[str], methods: Collection[Method] = BY_PLAID) -> None:
-        manifest = read_manifest(path)
+    def __init__(self, manifest: Manifest, names: Sequence[str], methods: Collection[Method] = BY_PLAID) -> None:
+        home = manifest.home
         shards = [shard for shard in manifest.shards if shard["shard"] in set(names)]
         self._offsets = np.array([shard["pid_offset"] for shard in shards])
-        self._stores = [PassageStore(path / shard["store"] / "passages.arrow") for shard in shards]
+        self._stores = [open_passages(home, shard["shard"]) for shard in shards]
         self._searchers, self._lexical = list[Any](), list[Any]()
         if "plaid" in methods:
             from pipeline.plaid.codec import Codec
             from pipeline.plaid.search import ShardSearcher
 
-            codec = Codec.load(path / manifest.codec)
-            self._searchers = [ShardSearcher(path / shard["folder"], shard["pid_offset"], codec) for shard in shards]
+            codec = Codec.load(home.folder("codec"))
+            for shard in shards:
+                folder = home.folder(f"shards/{shard['shard']}")
+                self._searchers.append(ShardSearcher(folder, shard["pid_offset"], codec))
         if "bm25" in methods:
             from pipeline.lexical.search import BM25Shard
 
             _check_lexical(manifest)
+            key = (manifest.lexical or {})["collection"]
             for shard in shards:
-                postings, weights = (path / shard["lexical"][part] for part in ("postings", "weights"))
-                self._lexical.append(BM25Shard(postings, weights, shard["pid_offset"]))
+                postings, weights = f"lexical/{shard['shard']}", f"weights/{key}/{shard['shard']}"
+                self._lexical.append(BM25Shard(home.folder(postings), home.folder(weights), shard["pid_offset"]))
 
     def search(self, vectors: Sequence[np.ndarray], k: int, settings: dict[str, Any]) -> list[Hits]:
         """Per query (its vectors) the best k passages of these shards, by plaid."""
@@ -166,9 +126,12 @@ class LocalSearcher:
     `encoder` may be None where `methods` do not have plaid.
     """
 
-    def __init__(self, path: Path, encoder: QueryEncoder | None, methods: Collection[Method] = BY_PLAID) -> None:
+    def __init__(
+        self, place: str | Path | Home, encoder: QueryEncoder | None, methods: Collection[Method] = BY_PLAID
+    ) -> None:
         self._encoder = encoder
-        self._shards = IndexShards(path, read_manifest(path).shard_names(), methods)
+        manifest = read_manifest(place)
+        self._shards = IndexShards(manifest, manifest.shard_names(), methods)
 
     def search(self, request: SearchRequest) -> list[list[dict[str, Any]]]:
         queries = list(request.queries)
@@ -181,11 +144,3 @@ class LocalSearcher:
         else:
             rankings = self._shards.search(self._encoder.encode_queries(queries), request.k, request.settings)
         return [hits(ranking, self._shards.passages([int(pid) for pid in ranking[0]])) for ranking in rankings]
-
-
-def open_index(path: Path, encoder: QueryEncoder | None, methods: Collection[Method] = BY_PLAID) -> LocalSearcher:
-    return LocalSearcher(path, encoder, methods)
-
-
-def open_shards(path: Path, names: Sequence[str], methods: Collection[Method] = BY_PLAID) -> IndexShards:
-    return IndexShards(path, names, methods)

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from pipeline import storage
 from pipeline.corpus.plan import ShardPlan
 from pipeline.corpus.read import Document, read_rows
 from pipeline.corpus.split import Splitter
-from pipeline.errors import InputError, UnfinishedError
+from pipeline.errors import InputError
 from pipeline.plaid.config import CorpusConfig
+from pipeline.storage import Home
 
 T = TypeVar("T")
 BATCH = 1024
@@ -99,12 +99,9 @@ class PassageStore:
         return self._reader.get_batch(number)["text"].to_pylist()
 
 
-def open_passages(out: Path, shard: str) -> PassageStore:
-    """A shard's committed passages in the index folder `out`. Raises UnfinishedError where they are not written."""
-    record = storage.committed(out, f"passages/{shard}")
-    if record is None:
-        raise UnfinishedError(f"shard {shard} of {out}: its passages have not been written")
-    return PassageStore(out / record["folder"] / "passages.arrow")
+def open_passages(home: Home, shard: str) -> PassageStore:
+    """A shard's committed passages. Raises UnfinishedError where they are not written."""
+    return PassageStore(home.folder(f"passages/{shard}") / "passages.arrow")
 
 
 class _Problems:

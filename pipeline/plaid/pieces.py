@@ -5,7 +5,6 @@ so the batches of a forward pass depend on the shard alone. Vectors are rounded 
 index has the same bytes either way.
 """
 
-import shutil
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,10 +24,10 @@ class DocumentEncoder(Protocol):
 
 
 class EncodedPieces:
-    """Encodes pieces, and keeps those of a sample on disk until the index is published."""
+    """Encodes pieces, and keeps those of a sample on disk, in `folder`, until the index is published."""
 
-    def __init__(self, out: Path, encoder: DocumentEncoder) -> None:
-        self._folder, self._encoder = out / "pieces", encoder
+    def __init__(self, folder: Path, encoder: DocumentEncoder) -> None:
+        self._folder, self._encoder = folder, encoder
 
     def encode(self, piece: Piece, texts: Sequence[str], keep: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """(vectors float16 [E, dim], doclens int32 [len(texts)]) of a piece, from disk where it was kept."""
@@ -41,10 +40,6 @@ class EncodedPieces:
         if keep:
             _save(path, vectors=vectors, doclens=doclens)
         return vectors, doclens
-
-    @staticmethod
-    def discard(out: Path) -> None:
-        shutil.rmtree(out / "pieces", ignore_errors=True)
 
 
 def _save(path: Path, **arrays: Any) -> None:

@@ -5,10 +5,9 @@
 
 import os
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from importlib.metadata import version
 from typing import Any
 
-from pipeline import storage
 from pipeline.corpus.plan import ShardPlan, plan_shards
 from pipeline.corpus.read import CorpusFile, corpus_files
 from pipeline.errors import InputError
@@ -18,12 +17,21 @@ from pipeline.plaid.checkpoint import read_settings
 from pipeline.plaid.codec import check_nbits
 from pipeline.plaid.config import IndexConfig, LexicalConfig
 from pipeline.profile import ModelSpec
+from pipeline.storage import Home, to_json
+from pipeline.storage.local import LocalHome
 
 FORMAT = 1  # of the index folder; raised when older readers could misread it
 OURS = {
-    "plan.json", "commit", "passages", "lexical", "weights", "codec", "shards", "pieces", "attempts", "MANIFEST.json",
-    "report.json",
+    "plan.json", "additions", "commit", "passages", "lexical", "statistics", "weights", "codec", "shards", "pieces",
+    "attempts", "timings", "manifests", "MANIFEST.json", "report.json",
 }  # fmt: skip
+VERSIONED = (
+    "torch",
+    "transformers",
+    "sentence-transformers",
+    "tokenizers",
+    "numpy",
+)  # that vectors or splits come from
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,16 @@ class Checkpoint:
             settings.query_maxlen,
         )
 
+    def check(self, spec: ModelSpec, place: object) -> None:
+        """Raises InputError where `spec` is another checkpoint than this one, with which `place` was built."""
+        fingerprint = model_fingerprint(resolve_model(spec.source, spec.revision))
+        if self.fingerprint != fingerprint:
+            raise InputError(
+                f"{place} was built with the checkpoint {self.source} ({self.fingerprint[:12]}), the profile's "
+                f"retriever is {spec.source} ({fingerprint[:12]}); use the profile it was built with, or build another "
+                "index"
+            )
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -63,6 +81,27 @@ class Plan:
 
     def shard(self, name: str) -> ShardPlan:
         return next(shard for shard in self.shards if shard.shard == name)
+
+    def names(self) -> list[str]:
+        return [shard.shard for shard in self.shards]
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `plan.json` holds it; `from_dict` is its inverse."""
+        return {
+            "config": self.config.model_dump(),
+            "checkpoint": asdict(self.checkpoint),
+            "shards": [asdict(shard) for shard in self.shards],
+            "fingerprint": self.fingerprint,
+        }
+
+    @classmethod
+    def from_dict(cls, held: dict[str, Any]) -> "Plan":
+        return cls(
+            IndexConfig.model_validate(held["config"]),
+            Checkpoint(**held["checkpoint"]),
+            [ShardPlan.from_dict(shard) for shard in held["shards"]],
+            held["fingerprint"],
+        )
 
 
 def make_plan(config: IndexConfig, spec: ModelSpec) -> Plan:
@@ -85,56 +124,63 @@ def make_plan(config: IndexConfig, spec: ModelSpec) -> Plan:
     return Plan(config, checkpoint, shards, _fingerprint(config, checkpoint, spec, files))
 
 
-def freeze_plan(plan: Plan, out: Path) -> None:
-    """Creates `plan.json` in `out`, or checks that the plan found there is the same one. Raises InputError as
-    `check_out` does."""
-    check_out(plan, out)
-    storage.create_file(out / "plan.json", storage.to_json(_as_dict(plan)))
-    check_out(plan, out)
+def freeze_plan(plan: Plan, home: Home) -> None:
+    """Creates `plan.json`, or checks that the plan found there is the same one; raises as `check_out` does."""
+    check_out(plan, home)
+    home.create("plan.json", to_json(plan.as_dict()))
+    check_out(plan, home)
 
 
-def check_out(plan: Plan, out: Path) -> None:
-    """Raises InputError where `out` holds something else, or a build with other settings (old and new value named)."""
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out} is a file; give --out a folder")
-    path = out / "plan.json"
-    if not path.exists():
-        foreign = sorted(entry.name for entry in out.iterdir() if entry.name not in OURS) if out.exists() else []
-        if foreign:
-            raise InputError(f"{out} holds something else ({', '.join(foreign[:5])}); give --out a new or empty folder")
+def check_out(plan: Plan, home: Home) -> None:
+    """Raises InputError where `home` holds something else, or a build with other settings (old and new value named)."""
+    held = held_plan(home)
+    if held is None:
         return
-    held = storage.read_json(path)
-    without = {"lexical": _lexical(LexicalConfig(bm25=False))}  # a build begun before BM25 was there has none
-    old, new = _flat(without | held["fingerprint"]), _flat(plan.fingerprint)
+    finished = home.exists("MANIFEST.json")
+    old, new = _flat(held["fingerprint"]), _flat(plan.fingerprint)
     for key in sorted({*old, *new}):
+        if finished and key.startswith("versions."):
+            continue  # nothing more is computed
         if old.get(key) != new.get(key):
             raise InputError(
-                f"{out} was begun with {key} = {old.get(key)!r}, now it is {new.get(key)!r}; "
+                f"{home} was begun with {key} = {old.get(key)!r}, now it is {new.get(key)!r}; "
                 "give the old setting to continue, or another --out to build anew"
             )
 
 
-def _as_dict(plan: Plan) -> dict[str, Any]:
-    return {
-        "config": plan.config.model_dump(),
-        "checkpoint": asdict(plan.checkpoint),
-        "shards": [asdict(shard) for shard in plan.shards],
-        "fingerprint": plan.fingerprint,
-    }
+def held_plan(home: Home) -> dict[str, Any] | None:
+    """The `plan.json` of a build; None where nothing has begun. Raises InputError where `home` holds something else."""
+    if isinstance(home, LocalHome) and home.root.exists() and not home.root.is_dir():
+        raise InputError(f"{home} is a file; give --out a folder")
+    try:
+        return home.json("plan.json")
+    except FileNotFoundError:
+        foreign = [entry for entry in home.entries() if entry not in OURS]
+        if foreign:
+            raise InputError(
+                f"{home} holds something else ({', '.join(foreign[:5])}); give --out a new or empty folder"
+            ) from None
+        return None
 
 
 def _fingerprint(
     config: IndexConfig, checkpoint: Checkpoint, spec: ModelSpec, files: list[CorpusFile]
 ) -> dict[str, Any]:
-    root = os.path.commonpath([os.path.dirname(file.path) for file in files])  # a moved corpus is the same corpus
     return {
         "format": FORMAT,
+        "versions": {name: version(name) for name in VERSIONED},
         **config.model_dump(exclude={"corpus": {"path"}, "encoder": True, "lexical": True}),
         "lexical": _lexical(config.lexical),
         "checkpoint": {name: getattr(checkpoint, name) for name in ("fingerprint", "dim", "doc_maxlen")},
         "encoder": {"dtype": spec.dtype, "batch_tokens": spec.batch_tokens},  # both move the last bits of vectors
-        "files": {os.path.relpath(file.path, root): {"bytes": file.size, "rows": file.rows} for file in files},
+        "files": file_facts(files),
     }
+
+
+def file_facts(files: list[CorpusFile]) -> dict[str, dict[str, int]]:
+    """Which files a corpus has: names below their common folder, since a moved corpus is the same corpus."""
+    root = os.path.commonpath([os.path.dirname(file.path) for file in files])
+    return {os.path.relpath(file.path, root): {"bytes": file.size, "rows": file.rows} for file in files}
 
 
 def _lexical(config: LexicalConfig) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def test_a_searcher_is_opened_once_with_the_retriever(loads: list[Loaded], monke
         opened.append((path, encoder))
         return object()
 
-    monkeypatch.setattr(pipeline.plaid.index, "open_index", open_index)
+    monkeypatch.setattr(pipeline.plaid.index, "LocalSearcher", open_index)
     env = LocalEnv(PROFILE, {"plaid": Path("a"), "other": Path("b")})
     assert env.searcher("plaid") is env.searcher("plaid")
     assert env.searcher("other") is not env.searcher("plaid")
@@ -77,7 +77,7 @@ def test_an_index_searched_by_bm25_alone_loads_no_retriever(
 
     opened: list[tuple[Any, Any]] = []
     monkeypatch.setattr(
-        pipeline.plaid.index, "open_index", lambda path, encoder, methods: opened.append((encoder, methods))
+        pipeline.plaid.index, "LocalSearcher", lambda path, encoder, methods: opened.append((encoder, methods))
     )
     LocalEnv(PROFILE, {"plaid": Path("a")}, {"plaid": ["bm25"]}).searcher("plaid")
     assert opened == [(None, ["bm25"])]

@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -58,7 +57,7 @@ class StubEngine:
 class StubShards:
     """`pipeline.plaid.index.IndexShards` over SCORES; a query's vectors shift all scores by their first value."""
 
-    def __init__(self, path: Path, names: Sequence[str], methods: Sequence[str]) -> None:
+    def __init__(self, manifest: "StubManifest", names: Sequence[str], methods: Sequence[str]) -> None:
         self.pids = [pid for name in names for pid in SHARDS[name]]
         self.methods = methods
 
@@ -81,9 +80,7 @@ class StubShards:
 
 
 class StubManifest:
-    def __init__(self, path: Path) -> None:
-        if path.name == "nowhere":
-            raise InputError(f"{path}: no such index")
+    home = "stub"
 
     def shard_names(self) -> list[str]:
         return list(SHARDS)
@@ -92,7 +89,6 @@ class StubManifest:
 MAKERS = Makers(
     model="tests.ray_cluster.stubs:StubEngine",
     shards="tests.ray_cluster.stubs:StubShards",
-    manifest="tests.ray_cluster.stubs:StubManifest",
 )
 
 

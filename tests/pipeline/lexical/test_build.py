@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import storage
 from pipeline.env import SearchRequest
 from pipeline.errors import InputError, UnfinishedError
 from pipeline.lexical import build as lexical
 from pipeline.models.resolve import resolve_model
 from pipeline.plaid import build
-from pipeline.plaid.index import LocalSearcher, check_index, open_shards, read_manifest
+from pipeline.plaid.index import IndexShards, LocalSearcher, check_index
+from pipeline.plaid.manifest import read_manifest
 from pipeline.plaid.plan import freeze_plan
+from pipeline.plaid.publish import publish_step
+from pipeline.storage import open_home
 from tests.pipeline.plaid.small_index import (
     SPEC,
     StubEncoder,
@@ -66,26 +68,28 @@ def test_both_methods_over_one_searcher(built: tuple[Path, Path]) -> None:
 def test_continued_anywhere_it_has_the_same_bytes(built: tuple[Path, Path], tmp_path: Path, killed_after: str) -> None:
     corpus, whole = built
     plan, out = plan_of(corpus), tmp_path / "index"
-    freeze_plan(plan, out)
-    for shard in plan.shards:
-        build.passages_step(plan, shard.shard, out, resolve_model(SPEC.source))
-    for shard in plan.shards[: 1 if killed_after == "one shard's postings" else None]:
-        lexical.postings_step(plan, shard.shard, out)
+    home, names = open_home(out), plan.names()
+    freeze_plan(plan, home)
+    for name in names:
+        build.passages_step(plan, name, home, resolve_model(SPEC.source))
+    for name in names[: 1 if killed_after == "one shard's postings" else None]:
+        lexical.postings_step(plan, name, home)
     if killed_after in ("statistics", "one shard's weights"):
-        lexical.statistics_step(plan, out)
+        lexical.statistics_step(names, home)
     if killed_after == "one shard's weights":
-        lexical.weights_step(plan, plan.shards[1].shard, out)
+        lexical.weights_step(plan.config.lexical, lexical.collection_key(names), names[1], home)
     build_index(plan, out)
     assert hashes(out) == hashes(whole)
 
 
 def test_what_is_committed_is_not_redone(built: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = plan_of(built[0])
+    plan, home = plan_of(built[0]), open_home(built[1])
     monkeypatch.setattr(lexical, "open_passages", None)
     monkeypatch.setattr(lexical, "weights", None)
-    assert lexical.postings_step(plan, "00000", built[1])["passages"] > 0
-    assert lexical.statistics_step(plan, built[1])["passages"] == read_manifest(built[1]).passages
-    assert lexical.weights_step(plan, "00000", built[1])["pairs"] > 0
+    assert lexical.postings_step(plan, "00000", home)["passages"] > 0
+    assert lexical.statistics_step(plan.names(), home)["passages"] == read_manifest(built[1]).passages
+    key = lexical.collection_key(plan.names())
+    assert lexical.weights_step(plan.config.lexical, key, "00000", home)["pairs"] > 0
 
 
 def test_the_manifest_names_what_there_is(built: tuple[Path, Path]) -> None:
@@ -93,30 +97,32 @@ def test_the_manifest_names_what_there_is(built: tuple[Path, Path]) -> None:
     assert manifest.lexical is not None
     assert manifest.lexical["k1"] == 1.2
     assert manifest.lexical["passages"] == manifest.passages
-    for shard in manifest.shards:
-        for folder in shard["lexical"].values():
-            assert (built[1] / folder).is_dir()
+    for name in manifest.shard_names():
+        assert (manifest.home.folder(f"lexical/{name}") / "indices.npy").is_file()
+        assert (manifest.home.folder(f"weights/{manifest.lexical['collection']}/{name}") / "weights.npy").is_file()
 
 
 def test_steps_before_their_turn_say_so(built: tuple[Path, Path], tmp_path: Path) -> None:
     plan = plan_of(built[0])
-    with pytest.raises(UnfinishedError, match="passages have not been written"):
-        lexical.postings_step(plan, "00000", tmp_path)
+    with pytest.raises(UnfinishedError, match="step passages/00000 is not done"):
+        lexical.postings_step(plan, "00000", open_home(tmp_path))
     with pytest.raises(UnfinishedError, match="step lexical/00000 is not done"):
-        lexical.statistics_step(plan, tmp_path)
+        lexical.statistics_step(plan.names(), open_home(tmp_path))
 
 
 def test_it_is_not_published_without_its_bm25(built: tuple[Path, Path], tmp_path: Path) -> None:
     shutil.copytree(built[1], tmp_path / "index")
-    out = tmp_path / "index"
+    out, plan = tmp_path / "index", plan_of(built[0])
     (out / "MANIFEST.json").unlink()
-    (out / "commit" / "weights" / "00001.json").unlink()
-    record = storage.committed(out, "lexical/00002")
+    shutil.rmtree(out / "manifests")
+    key = lexical.collection_key(plan.names())
+    (out / "commit" / "weights" / key / "00001.json").unlink()
+    record = open_home(out).committed("lexical/00002")
     assert record is not None
     (out / record["folder"] / "indices.npy").write_bytes(b"")
     with pytest.raises(UnfinishedError) as caught:
-        build.publish_step(plan_of(built[0]), out)
-    assert "shard 00001, BM25: its step weights is not done" in str(caught.value)
+        publish_step(plan, plan.names(), open_home(out))
+    assert f"shard 00001: its step weights/{key}/00001 is not done" in str(caught.value)
     assert "indices.npy has 0 bytes" in str(caught.value)
 
 
@@ -131,30 +137,15 @@ def test_an_index_without_bm25(built: tuple[Path, Path], tmp_path: Path) -> None
     with pytest.raises(InputError, match=r"has no BM25 .*lexical\.bm25=true"):
         check_index(out, SPEC, ["plaid", "bm25"])
     with pytest.raises(InputError, match="has no BM25"):
-        open_shards(out, ["00000"], ["bm25"])
+        IndexShards(read_manifest(out), ["00000"], ["bm25"])
     with pytest.raises(InputError, match=r"lexical\.bm25 = False, now it is True"):
-        freeze_plan(plan_of(built[0]), out)
-
-
-def test_an_index_from_before_bm25_reads_and_continues(built: tuple[Path, Path], tmp_path: Path) -> None:
-    out, plan = tmp_path / "index", plan_of(built[0], "lexical.bm25=false")
-    build_index(plan, out)
-    for name, sections in (("plan.json", ["fingerprint"]), ("MANIFEST.json", [])):
-        held = json.loads((out / name).read_text())
-        for section in sections:
-            del held[section]["lexical"]
-        held.pop("lexical", None)
-        (out / name).write_text(json.dumps(held))
-    assert read_manifest(out).lexical is None
-    freeze_plan(plan, out)
-    with pytest.raises(InputError, match=r"lexical\.bm25 = False, now it is True"):
-        freeze_plan(plan_of(built[0]), out)
+        freeze_plan(plan_of(built[0]), open_home(out))
 
 
 @pytest.mark.parametrize("change", ["lexical.k1=2.0", "lexical.b=0.5", "lexical.bm25=false"])
 def test_another_setting_is_refused_and_named(built: tuple[Path, Path], change: str) -> None:
     with pytest.raises(InputError, match=rf"{change.partition('=')[0]} = .*, now it is"):
-        freeze_plan(plan_of(built[0], change), built[1])
+        freeze_plan(plan_of(built[0], change), open_home(built[1]))
 
 
 def test_other_rules_for_terms_are_refused(built: tuple[Path, Path], tmp_path: Path) -> None:

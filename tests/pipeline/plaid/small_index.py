@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline import storage
 from pipeline.lexical import build as lexical
 from pipeline.models.resolve import resolve_model
 from pipeline.plaid import build
 from pipeline.plaid.config import load_index_config
 from pipeline.plaid.plan import Plan, freeze_plan, make_plan
+from pipeline.plaid.publish import collection, publish_step
 from pipeline.profile import ModelSpec
+from pipeline.storage import Home, open_home, sha256_file
 
 SPEC = ModelSpec(engine="late-interaction", source="embedded:minilm-colbert")
 DIM = 384
@@ -64,26 +65,39 @@ def plan_of(corpus: Path, *sets: str) -> Plan:
     return make_plan(config, SPEC)
 
 
-def before_codec(plan: Plan, out: Path, tokenizer: Path) -> None:
-    for shard in plan.shards:
-        build.passages_step(plan, shard.shard, out, tokenizer)
-    if plan.config.lexical.bm25:
-        for shard in plan.shards:
-            lexical.postings_step(plan, shard.shard, out)
-        lexical.statistics_step(plan, out)
-        for shard in plan.shards:
-            lexical.weights_step(plan, shard.shard, out)
+def build_index(plan: Plan, out: Path | Home, encoder: StubEncoder = StubEncoder()) -> dict[str, Any]:
+    """Freezes the plan, or continues, in this process."""
+    home = open_home(out)
+    freeze_plan(plan, home)
+    return build_shards(plan, plan.names(), home, encoder)
 
 
-def build_index(plan: Plan, out: Path, encoder: StubEncoder = StubEncoder()) -> dict[str, Any]:
-    freeze_plan(plan, out)
+def build_shards(plan: Plan, names: Sequence[str], home: Home, encoder: StubEncoder = StubEncoder()) -> dict[str, Any]:
+    """Every step for these shards, one after the other."""
     tokenizer = resolve_model(SPEC.source)
-    before_codec(plan, out, tokenizer)
-    build.codec_step(plan, out, encoder)
-    for shard in plan.shards:
-        build.encode_step(plan, shard.shard, out, encoder, *build.open_codec(out, encoder))
-    return build.publish_step(plan, out)
+    for name in names:
+        build.passages_step(plan, name, home, tokenizer)
+    build.codec_step(plan, home, encoder)
+    for name in names:
+        build.encode_step(plan, name, home, encoder, *build.open_codec(home, encoder))
+    wanted = collection(names, home)
+    if plan.config.lexical.bm25:
+        build_bm25(plan, wanted, home)
+    return publish_step(plan, wanted, home)
+
+
+def build_bm25(plan: Plan, names: Sequence[str], home: Home) -> None:
+    for name in names:
+        lexical.postings_step(plan, name, home)
+    lexical.statistics_step(names, home)
+    for name in names:
+        lexical.weights_step(plan.config.lexical, lexical.collection_key(names), name, home)
+
+
+TRACES = {"report.json", "timings", "attempts"}  # of how a build went, which is not part of the index
 
 
 def hashes(out: Path) -> dict[str, str]:
-    return {str(path.relative_to(out)): storage.sha256_file(path) for path in sorted(out.rglob("*")) if path.is_file()}
+    """sha256 of every file that makes up an index."""
+    paths = [path.relative_to(out) for path in sorted(out.rglob("*")) if path.is_file()]
+    return {str(path): sha256_file(out / path) for path in paths if path.parts[0] not in TRACES}

@@ -7,14 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline import storage
 from pipeline.env import SearchRequest
 from pipeline.errors import InputError, UnfinishedError
 from pipeline.models.resolve import resolve_model
 from pipeline.plaid import build
-from pipeline.plaid.index import LocalSearcher, check_index, read_manifest
+from pipeline.plaid.index import LocalSearcher, check_index
+from pipeline.plaid.manifest import read_manifest
 from pipeline.plaid.plan import freeze_plan
+from pipeline.plaid.publish import publish_step
 from pipeline.profile import ModelSpec
+from pipeline.storage import open_home, read_json
 from tests.pipeline.plaid.small_index import (
     SPEC,
     StubEncoder,
@@ -28,10 +30,10 @@ from tests.pipeline.plaid.small_index import (
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    home = tmp_path_factory.mktemp("built")
-    corpus = write_corpus(home / "corpus", documents_of())
-    build_index(plan_of(corpus), home / "index")
-    return corpus, home / "index"
+    folder = tmp_path_factory.mktemp("built")
+    corpus = write_corpus(folder / "corpus", documents_of())
+    build_index(plan_of(corpus), folder / "index")
+    return corpus, folder / "index"
 
 
 def test_passages_are_exact_substrings_with_offsets(built: tuple[Path, Path]) -> None:
@@ -40,7 +42,7 @@ def test_passages_are_exact_substrings_with_offsets(built: tuple[Path, Path]) ->
     manifest = read_manifest(out)
     seen = 0
     for shard in manifest.shards:
-        store = build.open_passages(out, shard["shard"])
+        store = build.open_passages(open_home(out), shard["shard"])
         rows = store.rows(range(len(store)))
         assert len(rows) == shard["passages"]
         for row in rows:
@@ -77,17 +79,18 @@ def test_a_build_continued_anywhere_has_the_same_bytes(
     corpus, whole = built
     out = tmp_path / "index"
     plan = plan_of(corpus)
-    freeze_plan(plan, out)
+    home = open_home(out)
+    freeze_plan(plan, home)
     (out / "attempts" / "leftover").mkdir(parents=True)
     if killed_after != "plan":
         for shard in plan.shards:
-            build.passages_step(plan, shard.shard, out, resolve_model(SPEC.source))
+            build.passages_step(plan, shard.shard, home, resolve_model(SPEC.source))
     if killed_after not in ("plan", "passages"):
-        build.codec_step(plan, out, StubEncoder())
+        build.codec_step(plan, home, StubEncoder())
         if killed_after != "codec":
             shards = plan.shards[:1] if killed_after == "one shard" else plan.shards
             for shard in shards:
-                build.encode_step(plan, shard.shard, out, StubEncoder(), *build.open_codec(out, StubEncoder()))
+                build.encode_step(plan, shard.shard, home, StubEncoder(), *build.open_codec(home, StubEncoder()))
     build_index(plan, out)
     assert hashes(out) == hashes(whole)
 
@@ -99,8 +102,9 @@ def test_what_is_committed_is_not_redone(built: tuple[Path, Path]) -> None:
         def encode_documents(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
             raise AssertionError("encoded again")
 
-    build.codec_step(plan_of(corpus), out, Broken())
-    build.encode_step(plan_of(corpus), "00000", out, Broken(), *build.open_codec(out, Broken()))
+    home = open_home(out)
+    build.codec_step(plan_of(corpus), home, Broken())
+    build.encode_step(plan_of(corpus), "00000", home, Broken(), *build.open_codec(home, Broken()))
 
 
 def test_machines_of_another_precision_are_refused(built: tuple[Path, Path]) -> None:
@@ -108,7 +112,7 @@ def test_machines_of_another_precision_are_refused(built: tuple[Path, Path]) -> 
         dtype = "bfloat16"
 
     with pytest.raises(UnfinishedError, match="trained on float32 vectors and this machine encodes in bfloat16"):
-        build.open_codec(built[1], Bfloat())
+        build.open_codec(open_home(built[1]), Bfloat())
 
 
 def test_a_small_collection_is_encoded_once(tmp_path: Path) -> None:
@@ -132,19 +136,19 @@ def test_a_small_collection_is_encoded_once(tmp_path: Path) -> None:
 def test_another_setting_is_refused_and_named(built: tuple[Path, Path], change: str, key: str) -> None:
     corpus, out = built
     with pytest.raises(InputError, match=rf"{key} = .*, now it is"):
-        freeze_plan(plan_of(corpus, change), out)
+        freeze_plan(plan_of(corpus, change), open_home(out))
 
 
 def test_another_corpus_is_refused_and_named(built: tuple[Path, Path], tmp_path: Path) -> None:
     _, out = built
     other = write_corpus(tmp_path / "corpus", documents_of(13))
     with pytest.raises(InputError, match=r"part-010\.parquet"):
-        freeze_plan(plan_of(other), out)
+        freeze_plan(plan_of(other), open_home(out))
 
 
 def test_a_moved_corpus_is_the_same_corpus(built: tuple[Path, Path], tmp_path: Path) -> None:
     _, out = built
-    freeze_plan(plan_of(write_corpus(tmp_path / "elsewhere", documents_of())), out)
+    freeze_plan(plan_of(write_corpus(tmp_path / "elsewhere", documents_of())), open_home(out))
 
 
 def test_a_moved_index_answers_the_same(built: tuple[Path, Path], tmp_path: Path) -> None:
@@ -168,7 +172,7 @@ def test_empty_texts_and_odd_ids_are_counted_and_shift_nothing(tmp_path: Path) -
         document["text"] = "" if document["id"] else document["text"]
     out = tmp_path / "index"
     manifest = build_index(plan_of(write_corpus(tmp_path / "corpus", documents)), out)
-    report = storage.read_json(out / "report.json")
+    report = read_json(out / "report.json")
     assert report["problems"]["empty text"] == {"count": 5, "ids": ["d1", "d2", "d4", "d6", "d7"]}
     assert report["problems"]["duplicate id within a shard"] == {"count": 1, "ids": ["d0"]}
     assert report["problems"]["no id"] == {"count": 1, "ids": ["part-005.parquet:0:0"]}
@@ -210,12 +214,13 @@ def test_an_unfinished_or_damaged_index_is_not_published(built: tuple[Path, Path
     out = tmp_path / "index"
     shutil.copytree(whole, out)
     (out / "MANIFEST.json").unlink()
-    record = storage.committed(out, "shards/00001")
+    shutil.rmtree(out / "manifests")
+    record = open_home(out).committed("shards/00001")
     assert record is not None
     path = out / record["folder"] / "0.residuals.pt"
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(UnfinishedError, match=r"shard 00001: .*0\.residuals\.pt has .* bytes"):
-        build.publish_step(plan_of(corpus), out)
+        publish_step(plan_of(corpus), plan_of(corpus).names(), open_home(out))
     assert not (out / "MANIFEST.json").exists()
     with pytest.raises(InputError, match="unfinished index"):
         read_manifest(out)
@@ -267,9 +272,9 @@ def test_another_checkpoint_is_refused(built: tuple[Path, Path], tmp_path: Path)
 def test_an_output_folder_that_holds_something_else(built: tuple[Path, Path], tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("...")
     with pytest.raises(InputError, match=r"holds something else \(thesis\.tex\)"):
-        freeze_plan(plan_of(built[0]), tmp_path)
+        freeze_plan(plan_of(built[0]), open_home(tmp_path))
     with pytest.raises(InputError, match="is a file"):
-        freeze_plan(plan_of(built[0]), tmp_path / "thesis.tex")
+        freeze_plan(plan_of(built[0]), open_home(tmp_path / "thesis.tex"))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,79 @@
+"""The live bars of an index build; where stderr is no terminal, a line now and then."""
+
+import sys
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
+
+from pipeline.plaid.meter import Counts
+
+HEARTBEAT_S = 30.0
+NAMES = {"shards": "encode", "lexical": "terms"}  # what users call a step, where it is not its name
+
+
+class BuildBars:
+    """`ray_cluster.progress.Watch` for people; a context manager."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet, self._live = quiet, sys.stderr.isatty()
+        self._bars = Progress(
+            TextColumn("{task.description:10}"),
+            BarColumn(),
+            _Figures(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True, quiet=quiet),
+            disable=quiet or not self._live,
+        )
+        self._task: Any = None
+        self._step, self._unit, self._done, self._total = "", "", 0, 0
+        self._started = self._said = time.monotonic()
+
+    def __enter__(self) -> "BuildBars":
+        self._bars.start()
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self._bars.stop()
+
+    def begin(self, step: str, done: int, total: int) -> None:
+        self._step = NAMES.get(step, step.partition("/")[0])
+        self._unit = "documents" if step == "passages" else "passages"
+        self._done, self._total = done, total
+        self._started = self._said = time.monotonic()
+        figures: dict[str, Any] = {"unit": self._unit, "counts": Counts(), "failed": 0, "began": done}
+        self._task = self._bars.add_task(self._step, total=max(total, 1), completed=done or int(total == 0), **figures)
+        self._say("there already" if done == total else "started", done)
+
+    def update(self, step: str, counts: Counts, failed: int) -> None:
+        done = self._done + (counts.documents if self._unit == "documents" else counts.passages)
+        self._bars.update(self._task, completed=min(done, self._total), counts=counts, failed=failed)
+        now = time.monotonic()
+        if now - self._said >= HEARTBEAT_S or (done >= self._total > self._done):
+            spent = max(now - self._started, 1e-9)
+            words = f"{(done - self._done) / spent:,.0f} {self._unit}/s, {counts.vectors / spent:,.0f} vectors/s"
+            if done < self._total and done > self._done:
+                words += f", about {(self._total - done) * spent / (done - self._done):,.0f} s left"
+            self._say(words + (f", {failed} shards failed" if failed else ""), done)
+            self._said = now if done < self._total else float("inf")
+
+    def _say(self, words: str, done: int) -> None:
+        if not self._quiet and not self._live:
+            print(f"{self._step}: {done:,} of {self._total:,} {self._unit}, {words}", file=sys.stderr, flush=True)
+
+
+class _Figures(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        spent = max(task.elapsed or 0.0, 1e-9)
+        counts, unit = task.fields["counts"], task.fields["unit"]
+        words = f"{task.completed:,.0f}/{task.total:,.0f} {unit}"
+        if new := task.completed - task.fields["began"]:
+            words += f" {new / spent:,.0f}/s"
+        if counts.vectors:
+            words += f" {counts.vectors / spent:,.0f} vectors/s"
+        if failed := task.fields["failed"]:
+            words += f" {failed} shards failed"
+        return Text(words)
