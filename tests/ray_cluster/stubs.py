@@ -11,6 +11,7 @@ from pydantic import PrivateAttr
 
 from pipeline.env import LLM, ChatRequest, Completion, EngineError, Env, Searcher, SearchRequest
 from pipeline.errors import InputError
+from pipeline.plaid.meter import Counts
 from pipeline.profile import ModelSpec
 from pipeline.schema import PASSAGE, STRINGS, question_table
 from pipeline.stage import Stage
@@ -86,6 +87,7 @@ class StubManifest:
         return list(SHARDS)
 
 
+MANIFEST: Any = StubManifest()
 MAKERS = Makers(
     model="tests.ray_cluster.stubs:StubEngine",
     shards="tests.ray_cluster.stubs:StubShards",
@@ -172,3 +174,19 @@ def questions(*texts: str) -> pa.Table:
         "doc_ids": pa.array([["d1"]] * rows, STRINGS),
     }
     return question_table(pa.table(columns))
+
+
+class Recorder:
+    """`ray_cluster.progress.Watch` that remembers."""
+
+    def __init__(self) -> None:
+        self.began: list[tuple[str, int, int]] = []
+        self.passages: dict[str, int] = {}
+        self.failed: dict[str, int] = {}
+
+    def begin(self, step: str, done: int, total: int) -> None:
+        self.began.append((step, done, total))
+
+    def update(self, step: str, counts: Counts, failed: int) -> None:
+        self.passages[step] = max(self.passages.get(step, 0), counts.passages)
+        self.failed[step] = failed

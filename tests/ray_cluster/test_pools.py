@@ -9,8 +9,8 @@ import ray
 from pipeline.env import ChatRequest, EngineError, SearchRequest
 from pipeline.errors import InputError
 from pipeline.profile import ModelSpec, Profile
-from ray_cluster.pools import Makers, RayEnv, demand
-from tests.ray_cluster.stubs import MAKERS, SCORES
+from ray_cluster.pools import RayEnv, demand
+from tests.ray_cluster.stubs import MAKERS, MANIFEST, SCORES
 
 pytestmark = pytest.mark.usefixtures("ray_session")
 
@@ -34,9 +34,9 @@ def ask(*texts: str) -> list[ChatRequest]:
 def env() -> Iterator[RayEnv]:
     said: list[str] = []
     env = RayEnv.start(
-        profile(), ["query_writer", "answerer"], {"plaid": "some/index"}, makers=MAKERS, say=said.append, timeout_s=60
+        profile(), ["query_writer", "answerer"], {"plaid": MANIFEST}, makers=MAKERS, say=said.append, timeout_s=60
     )
-    assert said == ["loading model 'm' (fine) x 1, model 'e' (fine) x 1, index 'plaid' (some/index) x 2"]
+    assert said == ["loading model 'm' (fine) x 1, model 'e' (fine) x 1, index 'plaid' (stub) x 2"]
     yield env
     env.stop()
     env.stop()
@@ -89,13 +89,13 @@ def test_k_larger_than_the_collection_returns_the_collection(env: RayEnv) -> Non
 def test_bm25_needs_no_retriever() -> None:
     said: list[str] = []
     env = RayEnv.start(
-        profile(), [], {"plaid": "p"}, methods={"plaid": {"bm25"}}, makers=MAKERS, say=said.append, timeout_s=60
+        profile(), [], {"plaid": MANIFEST}, methods={"plaid": {"bm25"}}, makers=MAKERS, say=said.append, timeout_s=60
     )
     try:
-        assert said == ["loading index 'plaid' (p) x 2"]
+        assert said == ["loading index 'plaid' (stub) x 2"]
         found = env.searcher("plaid").search(SearchRequest(["five words are in here", "", "one"], 4, method="bm25"))
         assert [[hit["pid"] for hit in hits] for hits in found] == [[0, 1, 2, 3], [], [0]]
-        with pytest.raises(ValueError, match=r"index 'plaid' \(p\) was not opened for plaid"):
+        with pytest.raises(ValueError, match=r"index 'plaid' \(stub\) was not opened for plaid"):
             env.searcher("plaid").search(SearchRequest(["a"], 1))
     finally:
         env.stop()
@@ -104,8 +104,8 @@ def test_bm25_needs_no_retriever() -> None:
 def test_never_more_searchers_than_shards() -> None:
     wide = profile().model_copy(update={"search_workers": 9, "search_cpus": 0.0})
     said: list[str] = []
-    RayEnv.start(wide, [], {"plaid": "p"}, makers=MAKERS, say=said.append).stop()
-    assert said[0].endswith("index 'plaid' (p) x 3")
+    RayEnv.start(wide, [], {"plaid": MANIFEST}, makers=MAKERS, say=said.append).stop()
+    assert said[0].endswith("index 'plaid' (stub) x 3")
 
 
 def test_a_call_that_kills_the_model_is_an_engine_error_and_not_a_hang() -> None:
@@ -144,16 +144,6 @@ def test_a_model_that_does_not_load_is_named(source: str, kind: type[Exception],
     limit = 2 if source == "slow" else 60
     with pytest.raises(kind, match=message):
         RayEnv.start(profile(source), ["answerer"], makers=MAKERS, load_timeout_s=limit, say=lambda _: None)
-
-
-def test_a_bad_index_is_refused_before_any_actor_starts() -> None:
-    with pytest.raises(InputError, match="nowhere: no such index"):
-        RayEnv.start(
-            profile(),
-            ["answerer"],
-            {"plaid": "nowhere"},
-            makers=Makers(model="no.such:module", manifest=MAKERS.manifest),
-        )
 
 
 def test_a_replica_no_node_can_hold_is_refused_at_once() -> None:
