@@ -214,7 +214,7 @@ def _client_of(process: int) -> Any:
     return boto3.session.Session().client(
         "s3",
         config=Config(
-            retries={"mode": "standard", "max_attempts": ATTEMPTS},
+            retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
             connect_timeout=10,
             read_timeout=60,
             user_agent_extra=f"tartan/{uuid.uuid4().hex[:8]}",
