@@ -15,8 +15,8 @@ from tests.seaweedfs import S3Server
 
 
 @pytest.fixture
-def proxy(server: S3Server, s3: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultProxy]:
-    with fault_proxy(server.endpoint) as running:
+def proxy(s3_endpoint: S3Server, s3: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultProxy]:
+    with fault_proxy(s3_endpoint.endpoint) as running:
         monkeypatch.setenv("AWS_ENDPOINT_URL", running.endpoint)
         _client_of.cache_clear()
         yield running
@@ -28,12 +28,12 @@ def large(home: Home, name: str = "shards/00000") -> tuple[dict, bytes]:
     return commit(home, name, contents), contents
 
 
-def test_a_large_file_goes_up_in_parts_and_comes_back(s3: str, server: S3Server) -> None:
+def test_a_large_file_goes_up_in_parts_and_comes_back(s3: str, s3_endpoint: S3Server) -> None:
     home = open_home(s3)
     record, contents = large(home)
     assert home.damage(record) == []
     key = f"{s3.removeprefix('s3://tartan/')}/{record['folder']}/data"
-    assert server.client().head_object(Bucket="tartan", Key=key)["ETag"].strip('"').endswith("-3")  # three parts
+    assert s3_endpoint.client().head_object(Bucket="tartan", Key=key)["ETag"].strip('"').endswith("-3")  # three parts
     assert (home.folder("shards/00000") / "data").read_bytes() == contents
 
 
@@ -87,7 +87,7 @@ def test_a_server_that_always_fails_is_named_with_the_key(
         open_home(s3).read("plan.json")
 
 
-def test_what_is_refused_fails_at_once(server: S3Server, s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_refused_fails_at_once(s3_endpoint: S3Server, s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"s3://no-such-bucket/a/plan.json: S3 refuses \(NoSuchBucket\)"):
         open_home("s3://no-such-bucket/a").read("plan.json")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
