@@ -41,33 +41,44 @@ class Job:
     tries: int = TRIES
     failed: dict[str, str] = field(default_factory=dict)
 
-    def shards(self, step: str, names: Sequence[str], worker: workers.Work, held: dict[str, Any], most: int) -> None:
-        """One step over the shards of `names` that lack its commit or have it damaged, by at most `most` workers."""
+    def shards(
+        self, step: str, names: Sequence[str], work: workers.Work, held: dict[str, Any], actors: int | None = None
+    ) -> None:
+        """One step over the shards of `names` that lack its commit or have it damaged.
+
+        By at most so many `actors`, which set themselves up once, or by tasks, whose processes Ray keeps for the next
+        step; each holds `held`. There are as many at a time as the cluster has room for, with nodes that join later.
+        """
         done = self.home.done(step)
         missing = [name for name in names if name not in done or self._damaged(f"{step}/{name}")]
         units = {name: self._units(step, name) for name in names}
         total = sum(units.values())
         with self.live.step(step, total - sum(units[name] for name in missing), total):
             if missing:
-                self._run(step, missing, worker, held, most)
+                self._run(step, missing, work, held, actors)
 
-    def _run(self, step: str, missing: Sequence[str], worker: workers.Work, held: dict[str, Any], most: int) -> None:
+    def _run(
+        self, step: str, missing: Sequence[str], work: workers.Work, held: dict[str, Any], actors: int | None
+    ) -> None:
         left = set(missing)
-        pool = ray.data.ActorPoolStrategy(
-            min_size=1, max_size=max(1, min(most, len(missing))), max_tasks_in_flight_per_actor=1
-        )
+        how: dict[str, Any]
+        if actors is None:
+            how = {"fn": workers.run, "fn_args": (work, self.live.teller()), "max_retries": self.tries - 1}
+        else:
+            pool = ray.data.ActorPoolStrategy(
+                min_size=1, max_size=max(1, min(actors, len(missing))), max_tasks_in_flight_per_actor=1
+            )
+            # Restarts without limit: a poison shard spends its own tries, not the pool.
+            tries = {"max_restarts": -1, "max_task_retries": self.tries - 1}
+            how = {
+                "fn": workers.Worker,
+                "fn_constructor_args": (work, self.live.teller()),
+                "compute": pool,
+                **tries,
+            }
         with _ray_data_for_builds(), _as_unfinished(f"{self.home}, step {step}"):
             rows = ray.data.from_items([{"shard": name} for name in missing], override_num_blocks=len(missing))
-            outcomes = rows.map_batches(
-                workers.Worker,
-                fn_constructor_args=(worker, self.live.teller()),
-                batch_size=1,
-                batch_format="pyarrow",
-                compute=pool,
-                max_restarts=-1,  # a poison shard spends its own tries, not the pool
-                max_task_retries=self.tries - 1,
-                **held,
-            )
+            outcomes = rows.map_batches(batch_size=1, batch_format="pyarrow", **how, **held)
             for outcome in outcomes.iter_rows():
                 left.discard(outcome["shard"])
                 if outcome["error"]:
@@ -123,13 +134,12 @@ def build(
     job = Job(plan, home, Live(watch), tries)
     names = collection(names, home, drop)
     cpu = {"num_cpus": 1}
-    everywhere = len(names)  # as many workers as the cluster has room for, also for nodes that join later
-    job.shards("passages", names, workers.Passages(plan, home, tokenizer), cpu, everywhere)
+    job.shards("passages", names, workers.Passages(plan, home, tokenizer), cpu)
     if not allow_missing:
         job.stop_if_failed("passages", len(names))  # the codec's sample would not be that of the whole collection
     bm25 = plan.config.lexical.bm25
     if bm25:
-        job.shards("lexical", job.without_failed(names), workers.Postings(plan, home), cpu, everywhere)
+        job.shards("lexical", job.without_failed(names), workers.Postings(plan, home), cpu)
     held: dict[str, Any] = {"num_cpus": spec.cpus, "num_gpus": spec.gpus}
     _codec(job, names, spec, maker, held)
     encoder = workers.Encode(plan, home, spec, maker)
@@ -147,7 +157,7 @@ def build_statistics(job: Job, names: Sequence[str]) -> None:
     with _as_unfinished(f"{job.home}, step statistics"):
         ray.get(workers.statistics.remote(list(names), job.home))
     work = workers.Weights(job.plan, job.home, key)
-    job.shards(f"weights/{key}", names, work, {"num_cpus": 1}, len(names))
+    job.shards(f"weights/{key}", names, work, {"num_cpus": 1})
     job.stop_if_failed("weights", len(names))
 
 
@@ -173,7 +183,7 @@ def _ray_data_for_builds() -> Iterator[None]:
     noisy.setLevel(logging.CRITICAL)  # a suppressed error's traceback; the shard is named in our own words
     try:
         with warnings.catch_warnings():
-            # max_restarts has no other way in until Ray 2.64, which pyproject.toml excludes.
+            # Retries have no other way in until Ray 2.64, which pyproject.toml excludes.
             warnings.filterwarnings("ignore", message=".*ray_remote_args.*")
             yield
     finally:

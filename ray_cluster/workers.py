@@ -20,7 +20,7 @@ Tell = Callable[[Counts], None]
 
 
 class Work(ABC):
-    """One step; picklable. `setup` runs once in each worker, with its first shard: a failure there has a name."""
+    """One step; picklable. Where it is done by actors, `setup` runs once in each, with its first shard."""
 
     step: str
 
@@ -35,25 +35,31 @@ class Work(ABC):
     def __call__(self, shard: str, meter: Meter) -> None: ...
 
 
-class Worker:
+def run(batch: pa.Table, work: Work, tell: Tell, setup: bool = True) -> pa.Table:
     """What Ray Data calls: {"shard"} -> {"shard", "error"}, a row at a time."""
+    shard, error = batch["shard"][0].as_py(), None
+    try:
+        if setup:
+            work.setup()
+        meter = Meter(tell)
+        work(shard, meter)
+        meter.save(work.home, work.step, shard)
+    except Exception as problem:  # noqa: BLE001 - one bad shard must not end the job of the others
+        error = f"{type(problem).__name__}: {problem}"
+    return pa.table({"shard": pa.array([shard], pa.string()), "error": pa.array([error], pa.string())})
+
+
+class Worker:
+    """`run` in an actor, for work whose setup is dear; a setup that fails is tried again with the next shard."""
 
     def __init__(self, work: Work, tell: Tell) -> None:
         self._work, self._tell = work, tell
         self._ready = False
 
     def __call__(self, batch: pa.Table) -> pa.Table:
-        shard, error = batch["shard"][0].as_py(), None
-        try:
-            if not self._ready:
-                self._work.setup()
-                self._ready = True
-            meter = Meter(self._tell)
-            self._work(shard, meter)
-            meter.save(self._work.home, self._work.step, shard)
-        except Exception as problem:  # noqa: BLE001 - one bad shard must not end the job of the others
-            error = f"{type(problem).__name__}: {problem}"
-        return pa.table({"shard": pa.array([shard], pa.string()), "error": pa.array([error], pa.string())})
+        outcome = run(batch, self._work, self._tell, setup=not self._ready)
+        self._ready = self._ready or outcome["error"][0].as_py() is None
+        return outcome
 
 
 class Passages(Work):

@@ -39,7 +39,7 @@ def test_steps_and_search_equal_those_of_one_process(tmp_path: Path) -> None:
         steps.passages_step(plan, name, home, resolve_model(SPEC.source))
     for _ in range(2):  # the second time there is nothing to do
         job = Job(plan, home, Live(watch))
-        job.shards("lexical", plan.names(), workers.Postings(plan, home), {"num_cpus": 1}, 3)
+        job.shards("lexical", plan.names(), workers.Postings(plan, home), {"num_cpus": 1})
         build_statistics(job, plan.names())
     total = read_manifest(here).passages
     weights = f"weights/{collection_key(plan.names())}"

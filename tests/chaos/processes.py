@@ -1,0 +1,94 @@
+"""Starting drivers, waiting for moments, killing processes for real, and leaving none behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+MARK = "TARTAN_CHAOS"  # in the environment of everything a driver starts
+WAIT_S = 180  # for any one thing: nothing here may hang
+
+
+class Driver:
+    """`python -m MODULE ARGUMENTS` with its Ray cluster."""
+
+    def __init__(self, module: str, *arguments: object, env: dict[str, str] | None = None) -> None:
+        self.mark = uuid.uuid4().hex
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", module, *map(str, arguments)],
+            env={**os.environ, **(env or {}), MARK: self.mark},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def wait_for(self, moment: Callable[[], bool]) -> bool:
+        """Until `moment()`; False where the driver ended before it."""
+        until = time.monotonic() + WAIT_S
+        while time.monotonic() < until:
+            if moment():
+                return True
+            if self.process.poll() is not None:
+                return False
+            time.sleep(0.01)
+        raise TimeoutError("the moment did not come")
+
+    def kill(self) -> None:
+        """SIGKILL to the driver; its cluster notices and goes."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.communicate(timeout=WAIT_S)
+
+    def kill_worker(self, doing: str) -> bool:
+        """SIGKILL to one Ray worker whose title has `doing` ("Encode"); False where there is none now."""
+        for process in self._started():
+            try:
+                title = " ".join(process.cmdline())
+                if title.startswith("ray::") and doing in title:
+                    process.kill()
+                    return True
+            except psutil.Error:
+                continue
+        return False
+
+    def finish(self) -> tuple[int, str]:
+        """Exit code and stderr."""
+        _, said = self.process.communicate(timeout=WAIT_S)
+        return self.process.returncode, said
+
+    def clean(self) -> None:
+        """Nothing of this driver is left running."""
+        for process in [*self._started()]:
+            try:
+                process.kill()
+            except psutil.Error:
+                continue
+
+    def _started(self) -> Iterator[psutil.Process]:
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get(MARK) == self.mark:
+                    yield process
+            except psutil.Error:
+                continue
+
+
+@contextmanager
+def driver(module: str, *arguments: object, env: dict[str, str] | None = None) -> Iterator[Driver]:
+    started = Driver(module, *arguments, env=env)
+    try:
+        yield started
+    finally:
+        started.clean()
+
+
+def there(out: Path, pattern: str, count: int = 1) -> Callable[[], bool]:
+    """Whether at least `count` files match."""
+    return lambda: sum(1 for _ in out.glob(pattern)) >= count
