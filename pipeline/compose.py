@@ -178,9 +178,10 @@ def _check_roles(stage: Stage, profile: Profile) -> None:
                 f"{match} Add '{role}: MODEL' under its 'roles'."
             )
         if kind not in profile.model(role).kinds:
-            model, fitting = profile.roles[role], [name for name, spec in profile.models.items() if kind in spec.kinds]
+            model, filled = profile.roles[role], profile.model(role)
+            fitting = [name for name, spec in profile.models.items() if kind in spec.kinds]
             raise InputError(
                 f"asks for role '{role}' ({kind}), which profile {profile.name} fills with '{model}' "
-                f"({profile.model(role).engine}, {' or '.join(profile.model(role).kinds)}). Models of kind {kind} there: "
+                f"({filled.engine}, {' or '.join(filled.kinds)}). Models of kind {kind} there: "
                 f"{', '.join(fitting) or 'none'}."
             )

@@ -1,4 +1,4 @@
-"""Fusion-in-Decoder (arXiv 2007.01282) over a T5 checkpoint: each passage is encoded alone, all are decoded from at once.
+"""Fusion-in-Decoder (arXiv 2007.01282) over a T5 checkpoint: passages are encoded apart and decoded from together.
 
 The weights are T5's own: fusion adds none. A checkpoint that was not trained this way runs, and reads worse.
 """
@@ -18,7 +18,7 @@ INPUT_TOKENS = 400  # of an encoder input, EOS included, where the profile says 
 
 
 class FidReader:
-    """`env.Reader`. Padding never reaches the decoder: the states of real tokens alone are concatenated, and the shorter
+    """`env.Reader`. Padding never reaches the decoder: only the states of real tokens are concatenated, and a shorter
     question of a batch is masked behind its end, so that neighbours do not change an answer, up to rounding."""
 
     def __init__(self, spec: ModelSpec) -> None:

@@ -79,10 +79,12 @@ class VllmEngine:
         ValueError for a continuation longer than the model, EngineError when the engine is gone.
         """
         encoded = [self._pairs.pair(*pair) for pair in pairs]
-        sent = [self._score(pair.context + pair.continuation, prompt_logprobs=0) for pair in encoded]
+        asked = [pair for pair in encoded if pair.continuation]
+        sent = [self._score(pair.context + pair.continuation, prompt_logprobs=0) for pair in asked]
+        running = iter(sent)
         found = []
-        for pair, running in zip(encoded, sent, strict=True):
-            logs = running.result().prompt_logprobs[len(pair.context) :]
+        for pair in encoded:
+            logs = next(running).result().prompt_logprobs[len(pair.context) :] if pair.continuation else []
             values = [at[token].logprob for at, token in zip(logs, pair.continuation, strict=True)]
             found.append(np.array(values, np.float32))
         return found
@@ -90,8 +92,8 @@ class VllmEngine:
     def divergences(self, triples: Sequence[tuple[str, str, str]]) -> np.ndarray:
         """Not offered: raises EngineError, for vLLM hands out the likeliest tokens, not the whole distribution."""
         raise EngineError(
-            "divergences need the whole distribution, of which vLLM hands out the likeliest tokens; fill this role with "
-            "the same model under engine: transformers"
+            "divergences need the whole distribution, and vLLM hands out its likeliest tokens; fill this role with the "
+            "same model under engine: transformers"
         )
 
     def next_token(self, prompts: Sequence[str], options: Sequence[str]) -> np.ndarray:

@@ -17,7 +17,7 @@ QUESTIONS = [
     ("question where ? passage b c",),
     (
         "what is the city of b ? passage c c c",
-        "what is the city of b ? passage yes no yes no yes no . the river is a b",
+        "what is the city of b ? passage yes no yes no yes no . the river is a",
     ),
     ("c ?", "c ? the", "c ? the river", "c ? the river is one two three"),
 ]

@@ -147,7 +147,7 @@ def test_the_profile_serves_it_as_a_scorer(tmp_path: Path) -> None:
     spec = ModelSpec(engine="transformers", source=str(tiny.t5(tmp_path / "t5")))
     profile = Profile(name="p", models={"m": spec}, roles={"scorer": "m"})
     assert LocalEnv(profile, {}).scorer("scorer").log_likelihoods([("a", "b")])[0].shape == (1,)
-    with pytest.raises(InputError, match="asked for as llm, .* is a scorer or divergence"):
+    with pytest.raises(InputError, match=r"asked for as llm, .* is a scorer or divergence"):
         LocalEnv(profile, {}).llm("scorer")
     assert [ModelSpec(engine=e, source="x").kinds for e in ("vllm", "fid")] == [("llm", "scorer"), ("reader",)]
 

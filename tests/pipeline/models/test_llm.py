@@ -137,7 +137,7 @@ def test_an_over_long_context_is_cut_at_its_left(llm: VllmEngine) -> None:
     (cut,) = llm.cuts([pair])
     assert cut > 0
     assert np.isfinite(llm.log_likelihoods([pair])[0]).all()
-    with pytest.raises(ValueError, match="a continuation of .* tokens exceeds"):
+    with pytest.raises(ValueError, match=r"a continuation of .* tokens exceeds"):
         llm.log_likelihoods([("a", "word " * LENGTH)])
 
 

@@ -6,7 +6,29 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, T5Config
 from transformers import T5ForConditionalGeneration as T5
 
-WORDS = "a b c who what where river city of the is yes no passage question answer ? . one two three".split()
+WORDS = [
+    "a",
+    "b",
+    "c",
+    "who",
+    "what",
+    "where",
+    "river",
+    "city",
+    "of",
+    "the",
+    "is",
+    "yes",
+    "no",
+    "passage",
+    "question",
+    "answer",
+    "?",
+    ".",
+    "one",
+    "two",
+    "three",
+]
 SPECIAL = ["<pad>", "</s>", "<unk>", "<s>"]
 
 
