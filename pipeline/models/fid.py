@@ -100,7 +100,7 @@ class FidReader:
         from transformers.modeling_outputs import BaseModelOutput
 
         lengths = torch.tensor([len(each) for each in states], device=self._device)
-        fused = pad_sequence(states, batch_first=True)
+        fused: Any = pad_sequence(states, batch_first=True)
         mask = (torch.arange(fused.shape[1], device=self._device)[None] < lengths[:, None]).long()
         written = self._model.generate(
             encoder_outputs=BaseModelOutput(last_hidden_state=fused),
@@ -113,7 +113,7 @@ class FidReader:
 
     def _reading(self, ids: list[int], prompt_tokens: int, cut: int) -> Reading:
         reason = "stop" if ids and ids[-1] == self._eos else "length"
-        text = self._tokenizer.decode(ids, skip_special_tokens=True).strip()
+        text = str(self._tokenizer.decode(ids, skip_special_tokens=True)).strip()
         return Reading(text, reason, prompt_tokens, len(ids), cut)
 
 
