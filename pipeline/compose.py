@@ -37,7 +37,7 @@ class System:
     columns: dict[str, pa.DataType]  # of the final table
 
     def roles(self) -> dict[str, str]:
-        """Roles the stages ask for: role -> "llm" or "embedder"."""
+        """Roles the stages ask for: role -> kind, one of profile.KINDS."""
         return {role: kind for stage in self.stages for role, kind in stage.models().items()}
 
     def indexes(self) -> list[str]:
@@ -177,10 +177,11 @@ def _check_roles(stage: Stage, profile: Profile) -> None:
                 f"asks for role '{role}' ({kind}), which profile {profile.name} lacks. Roles there: {there}."
                 f"{match} Add '{role}: MODEL' under its 'roles'."
             )
-        if profile.model(role).kind != kind:
-            model, fitting = profile.roles[role], [name for name, spec in profile.models.items() if spec.kind == kind]
+        if kind not in profile.model(role).kinds:
+            model, filled = profile.roles[role], profile.model(role)
+            fitting = [name for name, spec in profile.models.items() if kind in spec.kinds]
             raise InputError(
                 f"asks for role '{role}' ({kind}), which profile {profile.name} fills with '{model}' "
-                f"({profile.model(role).engine}, {profile.model(role).kind}). Models of kind {kind} there: "
+                f"({filled.engine}, {' or '.join(filled.kinds)}). Models of kind {kind} there: "
                 f"{', '.join(fitting) or 'none'}."
             )

@@ -72,12 +72,64 @@ class Embedder(Protocol):
         ...
 
 
+class Scorer(Protocol):
+    def log_likelihoods(self, pairs: Sequence[tuple[str, str]]) -> list[np.ndarray]:
+        """Per (context, continuation): float32 [tokens of the continuation], natural log p of each token given the
+        context and those before it."""
+        ...
+
+    def divergences(self, triples: Sequence[tuple[str, str, str]]) -> np.ndarray:
+        """float32 [n]: per (context, other, continuation) the mean over the continuation's tokens of
+        KL(p(. | context, before) || p(. | other, before)) over the whole vocabulary, nats. Models of kind "divergence"
+        have it; vLLM, which keeps the likeliest tokens only, does not."""
+        ...
+
+    def next_token(self, prompts: Sequence[str], options: Sequence[str]) -> np.ndarray:
+        """float32 [n, options]: natural log p of each option's first token as the next one. The prompts are a user's
+        turn: an instruction-tuned model reads them in its chat template."""
+        ...
+
+    def cuts(self, pairs: Sequence[tuple[str, str]]) -> list[int]:
+        """Tokens that `log_likelihoods` leaves out at the left of each context, because the model reads no more."""
+        ...
+
+
+@dataclass(frozen=True)
+class ReadRequest:
+    """What a fusion-in-decoder model reads for one question: its encoder inputs, best first; how it then decodes."""
+
+    inputs: tuple[str, ...]
+    max_tokens: int
+    beams: int = 1  # 1 is greedy
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What it wrote. `cut`: inputs whose end the encoder did not read."""
+
+    text: str
+    finish_reason: str  # "stop" | "length"
+    prompt_tokens: int
+    generated_tokens: int
+    cut: int = 0
+
+
+class Reader(Protocol):
+    def read(self, requests: Sequence[ReadRequest]) -> list[Reading]:
+        """One reading per request, in order. Raises ValueError where a request has no input."""
+        ...
+
+
 class Env(Protocol):
     def searcher(self, index: str) -> Searcher: ...
 
     def llm(self, role: str) -> LLM: ...
 
     def embedder(self, role: str) -> Embedder: ...
+
+    def scorer(self, role: str) -> Scorer: ...
+
+    def reader(self, role: str) -> Reader: ...
 
 
 class EngineError(Exception):

@@ -1,4 +1,4 @@
-"""Evidence: the items of a passage or snippet column that count, as the text a prompt is given."""
+"""Evidence: the items of a column of passages, snippets or pairs that count, as the text a prompt is given."""
 
 from collections.abc import Callable
 from typing import Any, Literal

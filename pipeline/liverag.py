@@ -41,13 +41,13 @@ def answer_line(row: Mapping[str, Any], id: int) -> dict[str, Any]:
     """The LiveRAG object of one row of a run.
 
     Its passages are the evidence, most important first: the snippets that were kept where the system filters snippets
-    (none kept: no evidence), else the passages. Equal texts are one passage with the documents of all. No answer, as in
-    a failed row, is the empty string, which the challenge counts as an abstention.
+    (none kept: no evidence), else the passages. Equal texts are one passage with the documents of all; a generated one
+    has no document. No answer, as in a failed row, is the empty string, which the challenge counts as an abstention.
     """
     documents: dict[str, list[str]] = {}
     for item in _evidence(row):
         found = documents.setdefault(item["text"], [])
-        if item["doc_id"] not in found:
+        if item["doc_id"] is not None and item["doc_id"] not in found:
             found.append(item["doc_id"])
     return {
         "id": id,

@@ -5,17 +5,28 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, cast
 
-from pipeline.env import BY_PLAID, LLM, Embedder, Method, Searcher
+from pipeline.env import BY_PLAID, LLM, Embedder, Method, Reader, Scorer, Searcher
 from pipeline.errors import InputError
 from pipeline.profile import RETRIEVER, ModelSpec, Profile
 
 
 def make_model(spec: ModelSpec) -> Any:
-    """The loaded model: LateInteractionEncoder, SentenceEmbedder or VllmEngine. Imports what that one needs."""
+    """The loaded model: VllmEngine, TransformersScorer, FidReader, LateInteractionEncoder or SentenceEmbedder.
+
+    Imports what that one needs.
+    """
     if spec.engine == "vllm":
         from pipeline.models.llm import VllmEngine
 
         return VllmEngine(spec)
+    if spec.engine == "transformers":
+        from pipeline.models.likelihood import TransformersScorer
+
+        return TransformersScorer(spec)
+    if spec.engine == "fid":
+        from pipeline.models.fid import FidReader
+
+        return FidReader(spec)
     from pipeline.models.resolve import resolve_model
 
     folder = resolve_model(spec.source, spec.revision)
@@ -74,6 +85,12 @@ class LocalEnv:
     def embedder(self, role: str) -> Embedder:
         return cast(Embedder, self._model(role, "embedder"))
 
+    def scorer(self, role: str) -> Scorer:
+        return cast(Scorer, self._model(role, "scorer"))
+
+    def reader(self, role: str) -> Reader:
+        return cast(Reader, self._model(role, "reader"))
+
     def encoder(self, role: str) -> Any:
         """The LateInteractionEncoder behind `role`."""
         return self._model(role, "encoder")
@@ -95,10 +112,10 @@ class LocalEnv:
                 f"add it under `roles:` with the name of one of its models"
             )
         spec = profile.model(role)
-        if spec.kind != kind:
+        if kind not in spec.kinds:
             raise InputError(
                 f"profile '{profile.name}': role '{role}' is asked for as {kind}, "
-                f"and its model '{profile.roles[role]}' (engine {spec.engine}) is a {spec.kind}"
+                f"and its model '{profile.roles[role]}' (engine {spec.engine}) is a {' or '.join(spec.kinds)}"
             )
         with self._lock:
             name = profile.roles[role]

@@ -11,8 +11,15 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 RETRIEVER = "retriever"  # the role that encodes the queries of every index searched by plaid
-Engine = Literal["late-interaction", "sentence-transformers", "vllm"]
-KINDS: dict[str, str] = {"late-interaction": "encoder", "sentence-transformers": "embedder", "vllm": "llm"}
+Engine = Literal["late-interaction", "sentence-transformers", "vllm", "transformers", "fid"]
+# What a model can be asked for, the first being what it is called.
+KINDS: dict[str, tuple[str, ...]] = {
+    "late-interaction": ("encoder",),
+    "sentence-transformers": ("embedder",),
+    "vllm": ("llm", "scorer"),
+    "transformers": ("scorer", "divergence"),  # likelihoods over the whole vocabulary
+    "fid": ("reader",),
+}
 
 
 class ModelSpec(BaseModel):
@@ -24,19 +31,25 @@ class ModelSpec(BaseModel):
     revision: str | None = None
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     trust_remote_code: bool = False
-    max_model_len: int | None = Field(None, gt=0, description="vllm: tokens of prompt and answer together")
+    max_model_len: int | None = Field(
+        None, gt=0, description="tokens read: vllm, transformers: prompt and continuation; fid: one encoder input"
+    )
     engine_options: dict[str, str | int | float | bool] = Field(
         {}, description="vllm: passed to the engine as they are"
     )
     kv_cache_gib: int = Field(2, gt=0, description="vllm on CPU: GiB of KV cache")
     doc_maxlen: int | None = Field(None, gt=0, description="late-interaction: tokens of a passage, markers included")
-    batch_tokens: int = Field(8192, gt=0, description="late-interaction: padded tokens a forward pass")
+    batch_tokens: int = Field(8192, gt=0, description="padded tokens a forward pass, where not vllm's business")
     replicas: int = Field(1, gt=0)
     cpus: float = Field(1, ge=0, description="of a replica, for Ray's scheduler; also its number of threads")
     gpus: float = Field(0, ge=0, description="of a replica; below 1 it shares a GPU")
 
     @property
     def kind(self) -> str:
+        return self.kinds[0]
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
         return KINDS[self.engine]
 
 

@@ -15,10 +15,12 @@ import pyarrow as pa
 
 STRINGS = pa.list_(pa.string())
 
+# A passage that a model wrote has no document: doc_id, url and start are null, pid is below 0, and neither metrics nor
+# run files count it as retrieved.
 PASSAGE = pa.struct(
     [
-        ("pid", pa.int64()),  # position in the index, over all shards
-        ("doc_id", pa.string()),  # the document's id in the corpus
+        ("pid", pa.int64()),  # position in the index, over all shards; -1, -2, ... within a question if generated
+        ("doc_id", pa.string()),  # the document's id in the corpus; null if generated
         ("url", pa.string()),  # null where the corpus has none
         ("text", pa.string()),  # an exact substring of the document
         ("start", pa.int64()),  # its first character in the document
@@ -28,7 +30,7 @@ PASSAGE = pa.struct(
     ]
 )
 
-# The least that evidence needs: what `cut`, `answer` and `write_queries` read, passages and snippets alike.
+# The least that evidence needs: what `cut`, `answer` and `write_queries` read, of passages, snippets and pairs alike.
 ITEM = pa.struct([("text", pa.string())])
 
 SNIPPET = pa.struct(
@@ -41,6 +43,17 @@ SNIPPET = pa.struct(
         ("score", pa.float32()),  # cosine with what the filter compared to; null where nothing was compared
         ("kept", pa.bool_()),
         ("reason", pa.string()),  # why it was dropped; null where kept
+    ]
+)
+
+# A retrieved passage and a generated one as one item of evidence.
+PAIR = pa.struct(
+    [
+        ("text", pa.string()),  # both, as the stage's prompt puts them together
+        ("pid", pa.int64()),  # of the retrieved passage; null where there is none
+        ("doc_id", pa.string()),
+        ("draft", pa.int64()),  # pid of the generated passage; null where there is none
+        ("score", pa.float32()),  # the joint score that decided, mean log p; null where none was computed
     ]
 )
 
@@ -70,7 +83,14 @@ BASE: dict[str, pa.DataType] = {
 
 def type_name(kind: pa.DataType) -> str:
     """The word users see for a column type: `list<passage>`, `string`, ..."""
-    named = {PASSAGE: "passage", SNIPPET: "snippet", ITEM: "passage or snippet", TRACE: "trace", ERROR: "error"}
+    named = {
+        PASSAGE: "passage",
+        SNIPPET: "snippet",
+        PAIR: "pair",
+        ITEM: "passage or snippet",
+        TRACE: "trace",
+        ERROR: "error",
+    }
     if pa.types.is_list(kind):
         return f"list<{type_name(kind.value_type)}>"
     if pa.types.is_union(kind):

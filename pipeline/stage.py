@@ -33,7 +33,7 @@ class Stage(BaseModel, ABC):
     def writes(self) -> dict[str, pa.DataType]: ...
 
     def models(self) -> dict[str, str]:
-        """Roles this stage asks the environment for: role -> "llm" or "embedder"."""
+        """Roles this stage asks the environment for: role -> kind, one of profile.KINDS."""
         return {}
 
     def indexes(self) -> list[str]:

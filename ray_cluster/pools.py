@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import ray
 
-from pipeline.env import BY_PLAID, ChatRequest, Completion, Method, SearchRequest
+from pipeline.env import BY_PLAID, ChatRequest, Completion, Method, Reading, ReadRequest, SearchRequest
 from pipeline.errors import InputError
 from pipeline.plaid.manifest import Manifest
 from pipeline.profile import RETRIEVER, ModelSpec, Profile
@@ -30,7 +30,7 @@ class Makers:
 
 
 class ModelClient:
-    """`LLM` and `Embedder` of a stage worker."""
+    """`LLM`, `Embedder`, `Scorer` or `Reader` of a stage worker."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -45,6 +45,21 @@ class ModelClient:
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         return self._pool.ask("embed", list(texts))
+
+    def log_likelihoods(self, pairs: Sequence[tuple[str, str]]) -> list[np.ndarray]:
+        return self._pool.ask("log_likelihoods", list(pairs)) if pairs else []
+
+    def divergences(self, triples: Sequence[tuple[str, str, str]]) -> np.ndarray:
+        return self._pool.ask("divergences", list(triples))
+
+    def next_token(self, prompts: Sequence[str], options: Sequence[str]) -> np.ndarray:
+        return self._pool.ask("next_token", list(prompts), list(options))
+
+    def cuts(self, pairs: Sequence[tuple[str, str]]) -> list[int]:
+        return self._pool.aside("cuts", list(pairs)) if pairs else []
+
+    def read(self, requests: Sequence[ReadRequest]) -> list[Reading]:
+        return self._pool.ask("read", list(requests)) if requests else []
 
 
 class IndexClient:
@@ -133,6 +148,12 @@ class RayEnv:
     def embedder(self, role: str) -> ModelClient:
         return ModelClient(self._models[self._roles[role]])
 
+    def scorer(self, role: str) -> ModelClient:
+        return ModelClient(self._models[self._roles[role]])
+
+    def reader(self, role: str) -> ModelClient:
+        return ModelClient(self._models[self._roles[role]])
+
     def searcher(self, index: str) -> IndexClient:
         encoder = self._models[self._roles[RETRIEVER]] if RETRIEVER in self._roles else None
         return IndexClient(self._indexes[index], encoder)
@@ -170,7 +191,7 @@ def _deal(shards: Sequence[str], workers: int) -> list[list[str]]:
 
 def _model_actor(spec: ModelSpec, model: str, makers: Makers) -> Any:
     _check_fits(f"models.{model}", spec.cpus, spec.gpus)
-    calls = LLM_CALLS if spec.kind == "llm" else 1  # an encoder's forward pass already uses all of its threads
+    calls = LLM_CALLS if spec.kind == "llm" else 1  # any other's forward pass already uses all of its threads
     return new_actor(ModelActor, makers.model, (spec,), calls=calls, cpus=spec.cpus, gpus=spec.gpus)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipeline.env import ChatRequest, Completion, EngineError, SearchRequest
+from pipeline.env import ChatRequest, Completion, EngineError, Reading, ReadRequest, SearchRequest
 from pipeline.schema import question_table
 from pipeline.stage import Stage
 
@@ -18,6 +18,12 @@ def hit(pid: int, text: str = "", score: float = 1.0, **fields: Any) -> dict[str
     """A passage as a searcher returns it; `rank` and `query` are the stage's to fill."""
     base = {"pid": pid, "doc_id": f"d{pid}", "url": f"http://x/{pid}", "text": text or f"passage {pid}", "start": 0}
     return {**base, "score": score, "rank": 0, "query": "?", **fields}
+
+
+def draft(n: int, text: str = "", score: float | None = None, **fields: Any) -> dict[str, Any]:
+    """The n-th passage that a model wrote."""
+    base = {"pid": -1 - n, "doc_id": None, "url": None, "text": text or f"draft {n}", "start": None}
+    return {**base, "score": score, "rank": n, "query": "?", **fields}
 
 
 def snippet(text: str, kept: bool = True, **fields: Any) -> dict[str, Any]:
@@ -96,19 +102,73 @@ class StubEmbedder:
         return np.stack([first, np.sqrt(1 - first**2)], axis=1).astype(np.float32)
 
 
+class StubScorer:
+    """`log_p(context, continuation)`: of each word of the continuation. `yes(prompt)`: the first option's odds."""
+
+    def __init__(
+        self,
+        log_p: Callable[[str, str], float] = lambda context, continuation: -1.0,
+        yes: Callable[[str], float] = lambda prompt: 1.0,
+        limit: int = 10**6,
+    ) -> None:
+        self.log_p, self.yes, self.limit = log_p, yes, limit
+        self.batches: list[list[Any]] = []
+
+    def log_likelihoods(self, pairs: Sequence[tuple[str, str]]) -> list[np.ndarray]:
+        self.batches.append(list(pairs))
+        _refuse([text for pair in pairs for text in pair])
+        return [np.full(len(b.split()), self.log_p(a, b) if b.split() else 0.0, np.float32) for a, b in pairs]
+
+    def divergences(self, triples: Sequence[tuple[str, str, str]]) -> np.ndarray:
+        return np.array([abs(self.log_p(a, q) - self.log_p(b, q)) for a, b, q in triples], np.float32)
+
+    def next_token(self, prompts: Sequence[str], options: Sequence[str]) -> np.ndarray:
+        self.batches.append(list(prompts))
+        _refuse(prompts)
+        odds = np.array([self.yes(prompt) for prompt in prompts], np.float64)
+        with np.errstate(divide="ignore"):
+            return np.log(np.stack([odds, np.ones_like(odds)], axis=1) / 100).astype(np.float32)
+
+    def cuts(self, pairs: Sequence[tuple[str, str]]) -> list[int]:
+        return [max(0, len(a.split()) + len(b.split()) - self.limit) for a, b in pairs]
+
+
+class StubReader:
+    """Answers with the first word of each input; an input of more than `limit` words is cut."""
+
+    def __init__(self, limit: int = 10**6) -> None:
+        self.limit = limit
+        self.batches: list[list[ReadRequest]] = []
+
+    def read(self, requests: Sequence[ReadRequest]) -> list[Reading]:
+        self.batches.append(list(requests))
+        _refuse([text for request in requests for text in request.inputs])
+        return [self._reading(request) for request in requests]
+
+    def _reading(self, request: ReadRequest) -> Reading:
+        words = [text.split() for text in request.inputs]
+        answer = [each[0] for each in words][: request.max_tokens]
+        cut = sum(len(each) > self.limit for each in words)
+        return Reading(" ".join(answer), "stop", sum(map(len, words)), len(answer), cut)
+
+
 class StubEnv:
-    """Hands out its three parts for any index or role, and records which were asked for."""
+    """Hands out its parts for any index or role, and records which were asked for."""
 
     def __init__(
         self,
         searcher: StubSearcher | None = None,
         llm: StubLLM | None = None,
         embedder: StubEmbedder | None = None,
+        scorer: StubScorer | None = None,
+        reader: StubReader | None = None,
     ) -> None:
         self.parts = {
             "searcher": searcher or StubSearcher(),
             "llm": llm or StubLLM(),
             "embedder": embedder or StubEmbedder(),
+            "scorer": scorer or StubScorer(),
+            "reader": reader or StubReader(),
         }
         self.asked: list[tuple[str, str]] = []
 
@@ -120,6 +180,12 @@ class StubEnv:
 
     def embedder(self, role: str) -> Any:
         return self._part("embedder", role)
+
+    def scorer(self, role: str) -> Any:
+        return self._part("scorer", role)
+
+    def reader(self, role: str) -> Any:
+        return self._part("reader", role)
 
     def _part(self, kind: str, name: str) -> Any:
         self.asked.append((kind, name))

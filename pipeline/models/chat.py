@@ -45,6 +45,15 @@ class ChatFormat:
                 return Prompt(text, ids)
             return Prompt(self._bos + text, [self._tokenizer.bos_token_id, *ids])
 
+    def start(self) -> list[int]:
+        """The BOS token where the tokenizer starts plain text with one, else nothing."""
+        return [self._tokenizer.bos_token_id] if self._adds_bos else []
+
+    def plain(self, text: str) -> list[int]:
+        """Token ids of `text` by itself: no chat, nothing added at its ends, special tokens broken as in a message."""
+        with self._lock:
+            return list(self._tokenizer(self._harmless(text), add_special_tokens=False)["input_ids"])
+
     def _text(self, messages: Sequence[dict[str, str]]) -> str:
         # Ray hands tuples and read-only mappings around; templates expect a list of dicts.
         chat = [{**message, "content": self._harmless(message["content"])} for message in messages]

@@ -10,11 +10,14 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from pipeline.env import ChatRequest, Completion
+import numpy as np
+
+from pipeline.env import ChatRequest, Completion, EngineError
 from pipeline.errors import InputError
 from pipeline.models.batching import EngineThread
 from pipeline.models.chat import ChatFormat
 from pipeline.models.loading import choose_precision
+from pipeline.models.pairs import PairFormat
 from pipeline.models.resolve import resolve_model
 from pipeline.profile import ModelSpec
 
@@ -27,7 +30,7 @@ FINISHED = {"stop": "stop", "length": "length"}  # vLLM's other reasons are fail
 
 
 class VllmEngine:
-    """`env.LLM` on a vLLM engine that this object owns; safe to call from several threads.
+    """`env.LLM` and `env.Scorer` on a vLLM engine that this object owns; safe to call from several threads.
 
     The engine runs inside this process. vLLM's AsyncLLM cannot: it keeps processes of its own, which stay behind with
     their memory when this one is killed (seen in 0.32), and needed 95 s to load on two busy cores where this needs 20.
@@ -42,7 +45,8 @@ class VllmEngine:
 
         self._refusals = (ValueError, VLLMClientError)
         folder = resolve_model(spec.source, spec.revision)
-        self._format = ChatFormat(_tokenizer(folder, spec.trust_remote_code))
+        tokenizer = _tokenizer(folder, spec.trust_remote_code)
+        self._format = ChatFormat(tokenizer)
         arguments = _arguments(spec, folder)
         try:
             self._engine = EngineThread(lambda: _build(arguments, threads), _close, self._refusals)
@@ -50,6 +54,9 @@ class VllmEngine:
             reason = " ".join(str(problem).split())[:400]
             raise InputError(f"model '{spec.source}': vLLM does not start it: {reason}") from problem
         self.max_model_len: int = self._engine.built.model_config.max_model_len
+        # One token less than the model reads: vLLM scores a prompt on the way to generating something.
+        ends = tokenizer.bos_token_id, tokenizer.eos_token_id
+        self._pairs = PairFormat(self._format, self.max_model_len - 1, *ends)
         atexit.register(self.shutdown)  # a thread inside torch at interpreter exit would abort the process
 
     def chat(self, requests: Sequence[ChatRequest]) -> list[Completion]:
@@ -65,6 +72,43 @@ class VllmEngine:
         """Tokens of the prompt that `chat` would send, template and BOS included."""
         return len(self._format.prompt(messages).ids)
 
+    def log_likelihoods(self, pairs: Sequence[tuple[str, str]]) -> list[np.ndarray]:
+        """Per (context, continuation) float32 [tokens of the continuation], natural log; tokens as in PairFormat.
+
+        By prompt_logprobs: raw log p of the prompt's own tokens. Such a request never reads the prefix cache. Raises
+        ValueError for a continuation longer than the model, EngineError when the engine is gone.
+        """
+        encoded = [self._pairs.pair(*pair) for pair in pairs]
+        asked = [pair for pair in encoded if pair.continuation]
+        sent = [self._score(pair.context + pair.continuation, prompt_logprobs=0) for pair in asked]
+        running = iter(sent)
+        found = []
+        for pair in encoded:
+            logs = next(running).result().prompt_logprobs[len(pair.context) :] if pair.continuation else []
+            values = [at[token].logprob for at, token in zip(logs, pair.continuation, strict=True)]
+            found.append(np.array(values, np.float32))
+        return found
+
+    def divergences(self, triples: Sequence[tuple[str, str, str]]) -> np.ndarray:
+        """Not offered: raises EngineError, for vLLM hands out the likeliest tokens, not the whole distribution."""
+        raise EngineError(
+            "divergences need the whole distribution, and vLLM hands out its likeliest tokens; fill this role with the "
+            "same model under engine: transformers"
+        )
+
+    def next_token(self, prompts: Sequence[str], options: Sequence[str]) -> np.ndarray:
+        """float32 [n, options], raw log p of each option's first token. ValueError where two options share it or a
+        prompt is too long."""
+        tokens = self._pairs.first_tokens(options)
+        encoded = [self._pairs.prompt(prompt, tokens) for prompt in prompts]
+        sent = [self._score(pair.context, logprob_token_ids=tokens) for pair in encoded]
+        logs = [running.result().outputs[0].logprobs[0] for running in sent]
+        rows = [[at[token].logprob for token in tokens] for at in logs]
+        return np.array(rows, np.float32).reshape(len(prompts), len(options))
+
+    def cuts(self, pairs: Sequence[tuple[str, str]]) -> list[int]:
+        return [self._pairs.pair(*pair).cut for pair in pairs]
+
     def alive(self) -> bool:
         return self._engine.alive()
 
@@ -72,6 +116,16 @@ class VllmEngine:
         """Frees the engine. Running requests fail with EngineError; calling it again does nothing."""
         atexit.unregister(self.shutdown)
         self._engine.stop()
+
+    def _score(self, ids: list[int], **wanted: Any) -> "Future[Any]":
+        """A running request for log-probabilities; the one token it generates is of no use."""
+        from vllm import SamplingParams
+        from vllm.inputs.engine import tokens_input
+        from vllm.sampling_params import RequestOutputKind
+
+        last = RequestOutputKind.FINAL_ONLY
+        params = SamplingParams(temperature=0.0, max_tokens=1, detokenize=False, output_kind=last, **wanted)
+        return self._engine.submit(tokens_input(ids), params)
 
     def _send(self, request: ChatRequest) -> "Completion | tuple[Future[Any], str]":
         """A running request and its prompt, or the completion of one that cannot run."""

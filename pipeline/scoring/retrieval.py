@@ -15,10 +15,14 @@ METRICS = ("nDCG@10", "R@1", "R@3", "R@5", "R@10", "RR")
 
 
 def document_ranking(passages: Iterable[Mapping[str, Any]]) -> list[tuple[str, float | None]]:
-    """(doc_id, score of its first passage), best first, each document once; the passages' own order is the ranking."""
+    """(doc_id, score of its first passage), best first, each document once; the passages' own order is the ranking.
+
+    A generated passage has no document (`doc_id` is null) and no place.
+    """
     ranking: dict[str, float | None] = {}
     for passage in passages:
-        ranking.setdefault(passage["doc_id"], passage.get("score"))
+        if passage["doc_id"] is not None:
+            ranking.setdefault(passage["doc_id"], passage.get("score"))
     return list(ranking.items())
 
 

@@ -9,14 +9,16 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {"torch", "transformers", "sentence_transformers", "vllm", "ray", "faiss", "numba"}
 SYSTEMS = sorted(str(path) for path in (ROOT / "configs" / "systems").glob("*.yaml"))
+FROM_THE_HUB = {"brmgr-fid.yaml"}  # its reader is a T5, of which PyPI has none: not of the embedded profile
 
 
 @pytest.mark.parametrize("profile", ["embedded", "paper"])
 def test_every_system_checks_without_torch(profile: str) -> None:
+    systems = [path for path in SYSTEMS if profile == "paper" or Path(path).name not in FROM_THE_HUB]
     code = (
         "import sys, resource\n"
         "from jobs.check import check\n"
-        f"assert check({SYSTEMS!r}, profile={profile!r}, sets=[]) == 0\n"
+        f"assert check({systems!r}, profile={profile!r}, sets=[]) == 0\n"
         f"heavy = {HEAVY!r} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
         "usage = resource.getrusage(resource.RUSAGE_SELF)\n"

@@ -9,7 +9,17 @@ import numpy as np
 import pyarrow as pa
 from pydantic import PrivateAttr
 
-from pipeline.env import LLM, ChatRequest, Completion, EngineError, Env, Searcher, SearchRequest
+from pipeline.env import (
+    LLM,
+    ChatRequest,
+    Completion,
+    EngineError,
+    Env,
+    Reading,
+    ReadRequest,
+    Searcher,
+    SearchRequest,
+)
 from pipeline.errors import InputError
 from pipeline.plaid.meter import Counts
 from pipeline.profile import ModelSpec
@@ -50,6 +60,23 @@ class StubEngine:
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         return np.array([[len(text), os.getpid()] for text in texts], np.float32)
+
+    def log_likelihoods(self, pairs: Sequence[tuple[str, str]]) -> list[np.ndarray]:
+        return [np.full(len(continuation), -len(context), np.float32) for context, continuation in pairs]
+
+    def divergences(self, triples: Sequence[tuple[str, str, str]]) -> np.ndarray:
+        if self.spec.engine == "vllm":
+            raise EngineError("no divergences here")
+        return np.array([len(other) - len(context) for context, other, _ in triples], np.float32)
+
+    def next_token(self, prompts: Sequence[str], options: Sequence[str]) -> np.ndarray:
+        return np.array([[-len(prompt + option) for option in options] for prompt in prompts], np.float32)
+
+    def cuts(self, pairs: Sequence[tuple[str, str]]) -> list[int]:
+        return [max(0, len(context) - 3) for context, _ in pairs]
+
+    def read(self, requests: Sequence[ReadRequest]) -> list[Reading]:
+        return [Reading(" ".join(request.inputs), "stop", 1, request.max_tokens) for request in requests]
 
     def encode_queries(self, texts: Sequence[str]) -> list[np.ndarray]:
         return [np.full((2, 3), len(text), np.float32) for text in texts]

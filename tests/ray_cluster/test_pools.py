@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import ray
 
-from pipeline.env import ChatRequest, EngineError, SearchRequest
+from pipeline.env import ChatRequest, EngineError, Reading, ReadRequest, SearchRequest
 from pipeline.errors import InputError
 from pipeline.profile import ModelSpec, Profile
 from ray_cluster.pools import RayEnv, demand
@@ -61,6 +61,20 @@ def test_the_clients_answer_as_the_engines_do(env: RayEnv) -> None:
     vectors = env.embedder("query_writer").embed(["a", "bcd"])
     assert vectors.dtype == np.float32
     assert vectors[:, 0].tolist() == [1, 3]
+
+
+def test_scorers_and_readers_answer_as_the_engines_do(env: RayEnv) -> None:
+    scorer = env.scorer("answerer")
+    pairs = [("ab", "c"), ("abcde", "fg")]
+    assert [logs.tolist() for logs in scorer.log_likelihoods(pairs)] == [[-2], [-5, -5]]
+    assert scorer.log_likelihoods([]) == []
+    assert scorer.cuts(pairs) == [0, 2]
+    assert scorer.next_token(["a"], ["b", "cd"]).tolist() == [[-2, -3]]
+    with pytest.raises(EngineError, match="no divergences here"):
+        scorer.divergences([("a", "b", "c")])
+    reader = env.reader("answerer")
+    assert reader.read([ReadRequest(("x", "y"), 7)]) == [Reading("x y", "stop", 1, 7)]
+    assert reader.read([]) == []
 
 
 def test_what_a_model_raises_arrives_as_it_was(env: RayEnv) -> None:

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
 from pipeline.env import ChatRequest, EngineError
 from pipeline.errors import InputError
 from pipeline.models.embedded import prepare
+from pipeline.models.likelihood import TransformersScorer
 from pipeline.models.llm import VllmEngine
 from pipeline.profile import ModelSpec
 
@@ -97,6 +99,52 @@ def test_two_threads_at_once(llm: VllmEngine) -> None:
             assert answer.error is None
             assert f"user\n{word} {n}<|im_end|>" in answer.prompt
     assert llm.alive()
+
+
+PAIRS = [
+    ("Passage: Nepal's flower is the rhododendron.\n", "Which flower is the symbol of Nepal?"),
+    ("Passage: Peru exports copper.\n", "Which flower is the symbol of Nepal?"),
+    ("", "Once upon a time"),
+    ("Hello", ""),
+]
+
+
+@pytest.mark.slow
+def test_likelihoods_are_those_of_transformers(llm: VllmEngine, spec: ModelSpec) -> None:
+    exact = TransformersScorer(spec.model_copy(update={"engine": "transformers"}))
+    for mine, theirs in zip(llm.log_likelihoods(PAIRS), exact.log_likelihoods(PAIRS), strict=True):
+        assert mine.dtype == np.float32
+        assert mine.shape == theirs.shape
+        np.testing.assert_allclose(mine, theirs, atol=2e-2)
+        if len(mine):
+            assert abs(mine.mean() - theirs.mean()) < 5e-3
+    prompts = ["Is Paris in France? Answer Yes or No.", "Is Paris in Peru? Answer Yes or No."]
+    options = ["Yes", "No"]
+    np.testing.assert_allclose(llm.next_token(prompts, options), exact.next_token(prompts, options), atol=2e-2)
+
+
+@pytest.mark.slow
+def test_a_passage_about_the_question_makes_it_likelier(llm: VllmEngine) -> None:
+    about, besides, *_ = llm.log_likelihoods(PAIRS)
+    assert about.mean() > besides.mean()
+    again = llm.log_likelihoods(PAIRS[:2][::-1])  # never read from the prefix cache, so all of them are there
+    np.testing.assert_allclose(again[1], about, atol=1e-3)
+
+
+@pytest.mark.slow
+def test_an_over_long_context_is_cut_at_its_left(llm: VllmEngine) -> None:
+    pair = ("word " * LENGTH, "Which flower?")
+    (cut,) = llm.cuts([pair])
+    assert cut > 0
+    assert np.isfinite(llm.log_likelihoods([pair])[0]).all()
+    with pytest.raises(ValueError, match=r"a continuation of .* tokens exceeds"):
+        llm.log_likelihoods([("a", "word " * LENGTH)])
+
+
+@pytest.mark.slow
+def test_divergences_are_not_offered(llm: VllmEngine) -> None:
+    with pytest.raises(EngineError, match="under engine: transformers"):
+        llm.divergences([("a", "b", "c")])
 
 
 def test_nothing_to_do(llm: VllmEngine) -> None:
