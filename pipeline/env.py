@@ -72,12 +72,30 @@ class Embedder(Protocol):
         ...
 
 
+class Scorer(Protocol):
+    def log_likelihoods(self, pairs: Sequence[tuple[str, str]]) -> list[np.ndarray]:
+        """Per (context, continuation): float32 [tokens of the continuation], natural log p of each token given the context
+        and those before it."""
+        ...
+
+    def divergences(self, triples: Sequence[tuple[str, str, str]]) -> np.ndarray:
+        """float32 [n]: per (context, other, continuation) the mean over the continuation's tokens of
+        KL(p(. | context, before) || p(. | other, before)) over the whole vocabulary, nats."""
+        ...
+
+    def next_token(self, prompts: Sequence[str], options: Sequence[str]) -> np.ndarray:
+        """float32 [n, options]: natural log p of each option's first token as the next one."""
+        ...
+
+
 class Env(Protocol):
     def searcher(self, index: str) -> Searcher: ...
 
     def llm(self, role: str) -> LLM: ...
 
     def embedder(self, role: str) -> Embedder: ...
+
+    def scorer(self, role: str) -> Scorer: ...
 
 
 class EngineError(Exception):
