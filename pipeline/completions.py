@@ -101,7 +101,7 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(item)
     elif isinstance(value, dict):
         for key, item in value.items():
-            if "quer" in str(key).casefold():  # query, queries, query_1, search_query
+            if any(word in str(key).casefold() for word in ("quer", "keyword")):  # query, queries, query_1, search_query
                 yield from _strings(item)
 
 

@@ -19,6 +19,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, PrivateAttr, model
 from pipeline.corpus.book import book_text, book_version
 from pipeline.errors import InputError
 from pipeline.evidence import kept
+from pipeline.lexical.neighbours import headings
 from pipeline.lexical.overlap import Sentences
 from pipeline.schema import ITEM, STRINGS, one_of
 from pipeline.stage import Stage
@@ -44,6 +45,16 @@ class Text:
     @cached_property
     def sentences(self) -> Sentences:
         return Sentences(self.parts)
+
+    @cached_property
+    def _headings(self) -> dict[str, list[int]]:
+        return {}
+
+    def headings(self, pattern: str) -> list[int]:
+        """Numbers of the sentences whose beginning the pattern matches, ascending; read once."""
+        if pattern not in self._headings:
+            self._headings[pattern] = headings(self.sentences, pattern)
+        return self._headings[pattern]
 
     def passage(self, first: int, last: int) -> dict[str, Any]:
         """Sentences first..last, of one part, as a passage without score; `pid` is the first one's number."""

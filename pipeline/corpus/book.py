@@ -45,7 +45,7 @@ def _chapter(number: int, title: str, page: Page) -> Iterator[str]:
     yield f"CHAPTER {number}. {title.upper()}"
     for fields in page.values():
         for name, field in fields.items():
-            if lines := [line for line in field_lines(name, field) if line]:
+            if lines := [line for text in field_lines(name, field) for line in text.splitlines()]:
                 yield f"{title}, {_one_line(lines)}"
 
 
