@@ -17,6 +17,32 @@ SETTINGS = {
     "write_queries": {"llm": "writer", "prompt": "research_queries", "n": 2, "context": "passages", "into": "queries"},
     "filter_snippets": {"embedder": "filter"},
     "cut": {"from": "passages", "k": 1, "into": "passages"},
+    "count_mentions": {
+        "llm": "counter",
+        "source": "passages",
+        "prompt": "is_counting",
+        "keyword_prompt": "count_keyword",
+    },
+    "explore": {
+        "llm": "explorer",
+        "source": "passages",
+        "prompt": "keywords",
+        "keywords": 3,
+        "overlap": {"hits": 2, "neighbours": 1, "first_class": 1, "first_class_sentences": 3},
+        "importance": {
+            "form": "embedding",
+            "embedder": "filter",
+            "prompt": "passage_only",
+            "samples": 1,
+            "max_tokens": 9,
+        },
+        "judge": {"llm": "sufficiency_judge", "prompt": "enough"},
+        "rounds": 2,
+        "max_context": 500,
+        "reserve": 50,
+        "into": "found",
+    },
+    "vote": {"llm": "voter", "prompt": "report", "evidence": "passages", "max_words": 20, "voter_num": 3},
     "answer": {"llm": "answerer", "prompt": "report", "evidence": "passages", "max_words": 20},
 }
 COLUMNS = {"queries": STRINGS, "passages": pa.list_(PASSAGE), "snippets": pa.list_(SNIPPET)}
