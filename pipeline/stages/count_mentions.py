@@ -1,12 +1,12 @@
 """count_mentions: how often a text mentions what a counting question asks about, counted, not estimated."""
 
-from collections.abc import Sequence
+import re
 from typing import Any, ClassVar
 
 import pyarrow as pa
 from pydantic import Field, PrivateAttr
 
-from pipeline.completions import read_yes, seed
+from pipeline.completions import distinct, read_yes, seed, without_thinking
 from pipeline.documents import TextStage
 from pipeline.env import LLM, ChatRequest, Env
 from pipeline.exploration import read_keywords
@@ -59,16 +59,17 @@ class CountMentions(TextStage):
         rows: list[Row] = batch.select(list(self.reads())).to_pylist()
         for row in rows:
             row["trace"] = {"kept": 0, "calls": 0, "prompt_tokens": 0, "generated_tokens": 0, "notes": []}
-            row["forms"] = []
-        counting = [row for row, said in zip(rows, self._ask(rows, self.prompt, "counting"), strict=True) if read_yes(said)]
+        counting = [
+            row for row, said in zip(rows, self._ask(rows, self.prompt, "counting"), strict=True) if read_yes(said)
+        ]
         for row, said in zip(counting, self._ask(counting, self.keyword_prompt, "keyword"), strict=True):
-            row["forms"] = (read_keywords(said, 1) or _phrase(said))[:1]
-            row["keyword"] = row["forms"][0] if row["forms"] else None
-            row["trace"]["notes"] += ["keyword: unreadable"] * (not row["forms"])
-        counting = [row for row in counting if row["forms"]]
+            row["keyword"] = read_keyword(said)
+            row["forms"] = [row["keyword"]]
+            row["trace"]["notes"] += ["keyword: unreadable"] * (not row["keyword"])
+        counting = [row for row in counting if row["keyword"]]
         if self.forms_prompt:
             for row, said in zip(counting, self._ask(counting, self.forms_prompt, "forms"), strict=True):
-                row["forms"] = _different([row["keyword"], *read_keywords(said, self.forms)])[: self.forms]
+                row["forms"] = distinct([row["keyword"], *read_keywords(said, self.forms)])[: self.forms]
         for row in counting:
             self._count(row)
         return {
@@ -105,14 +106,13 @@ class CountMentions(TextStage):
         row["trace"]["kept"] = 1
 
 
-def _phrase(said: str) -> list[str]:
-    """A completion that is nothing but a short phrase."""
-    line = said.strip(" \t\r\n\"'“”.*")
-    return [line] if line and "\n" not in line and len(line.split()) <= 4 else []
-
-
-def _different(words: Sequence[str]) -> list[str]:
-    return list({word.casefold(): word for word in reversed(words)}.values())[::-1]
+def read_keyword(said: str) -> str | None:
+    """The keyword in a completion: the first of a list, what is quoted, or the whole of a line of at most 4 words."""
+    said = without_thinking(said)
+    quoted = re.search(r"[\"“]([^\"“”]+)[\"”]", said)
+    short = said if said and "\n" not in said and len(said.split()) <= 4 else ""
+    found = [*read_keywords(said, 1), *([quoted[1]] if quoted else []), short]
+    return found[0].strip(" \t\r\n\"'“”‘’.,;:!?*") or None
 
 
 def _statement(mentions: Row, doc_id: str) -> Row:

@@ -107,7 +107,9 @@ class Explore(TextStage):
             return self.prompt.render(question=row.question, n=self.keywords, tried=tried, context=context)
 
         seeds = [seed(f"{self.name} keywords {number}", row.id) for row in active]
-        for row, text in zip(active, ask_all(self._llm, active, prompt, seeds, self.max_tokens, "keywords"), strict=True):
+        for row, text in zip(
+            active, ask_all(self._llm, active, prompt, seeds, self.max_tokens, "keywords"), strict=True
+        ):
             new = row.add_keywords(read_keywords(text, self.keywords))
             hits, first = self.overlap.widen(row, number)
             row.record.append({"round": number, "keywords": new, "hits": hits, "first_class": first})
@@ -127,7 +129,9 @@ class Explore(TextStage):
     def _conclude(self, active: list[Exploration], number: int) -> None:
         """Trims each row's evidence, has it judged, and completes the round's record. Nothing found is not enough."""
         for row in active:
-            passages = self.importance.above(row.passages(self.marker)) if self.importance else row.passages(self.marker)
+            passages = (
+                self.importance.above(row.passages(self.marker)) if self.importance else row.passages(self.marker)
+            )
             row.evidence = trimmed(passages, self._llm, self.reserve, self.max_context)
             if lost := len(passages) - len(row.evidence):
                 row.notes.append(f"evidence: dropped {lost} of {len(passages)}")

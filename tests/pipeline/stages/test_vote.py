@@ -161,7 +161,11 @@ def test_one_vote_is_an_answer_and_may_be_greedy() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"temperature": 0.0}, "makes all 10 votes equal"), ({"voter_num": 0}, "greater than 0"), ({"letters": "A"}, "pattern")],
+    [
+        ({"temperature": 0.0}, "makes all 10 votes equal"),
+        ({"voter_num": 0}, "greater than 0"),
+        ({"letters": "A"}, "pattern"),
+    ],
 )
 def test_settings_that_make_no_sense(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
