@@ -48,14 +48,6 @@ def read_yes(text: str) -> bool | None:
     return found[1] is not None if found else None
 
 
-def distinct(words: Iterable[str]) -> list[str]:
-    """The words in their order, those that differ in letter case alone once, as first written."""
-    first: dict[str, str] = {}
-    for word in words:
-        first.setdefault(word.casefold(), word)
-    return list(first.values())
-
-
 def first_words(text: str, number: int) -> str:
     """The text up to the end of its word `number` (whitespace separates words), spacing as it was."""
     word = next(islice(re.finditer(r"\S+", text), number - 1, None), None)

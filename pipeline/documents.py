@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -66,7 +67,7 @@ class Text:
     @classmethod
     def of_pages(cls, pages: Sequence[str], doc_id: str) -> "Text":
         """Pages of a document; a passage's `start` counts from the first page's first character."""
-        starts = [sum(map(len, pages[:number])) for number in range(len(pages))]
+        starts = [0, *accumulate(map(len, pages))][: len(pages)]
         return cls(list(pages), [{"doc_id": doc_id, "url": None, "start": start} for start in starts])
 
     @classmethod

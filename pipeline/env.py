@@ -74,8 +74,8 @@ class Embedder(Protocol):
 
 class Scorer(Protocol):
     def log_likelihoods(self, pairs: Sequence[tuple[str, str]]) -> list[np.ndarray]:
-        """Per (context, continuation): float32 [tokens of the continuation], natural log p of each token given the context
-        and those before it."""
+        """Per (context, continuation): float32 [tokens of the continuation], natural log p of each token given the
+        context and those before it."""
         ...
 
     def divergences(self, triples: Sequence[tuple[str, str, str]]) -> np.ndarray:

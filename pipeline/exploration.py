@@ -7,12 +7,13 @@ from typing import Any
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
-from pipeline.completions import distinct, read_queries, without_thinking
+from pipeline.completions import read_yes, seed
 from pipeline.documents import Text
 from pipeline.env import LLM, ChatRequest, Completion
 from pipeline.evidence import Item, Messages, fitted, joined
 from pipeline.lexical.neighbours import deep_side, expanded, first_class, heading_of, runs
 from pipeline.lexical.overlap import query_words
+from pipeline.prompts import PromptField, PromptUse
 from pipeline.schema import PASSAGE, STRINGS
 
 FOUND = pa.struct([*PASSAGE, ("importance", pa.float32())])  # importance: null where none was measured
@@ -120,13 +121,27 @@ class Reach(BaseModel):
         return [hit.sentence for hit in found], len(first)
 
 
-def read_keywords(text: str, most: int) -> list[str]:
-    """The first `most` different keywords of a completion: a list however it is written, else words between commas."""
-    found, _ = read_queries(text)
-    if not found:
-        line = without_thinking(text).strip("[]{} \t\r\n")
-        found = [part.strip(" \"'“”.") for part in line.split(",")] if "," in line and "\n" not in line else []
-    return distinct(word for word in found if query_words(word))[:most]
+class Judge(BaseModel):
+    """Who says whether the evidence is enough: anything but a `yes` is not."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    llm: str = Field(description="role of the model")
+    prompt: PromptField
+    max_tokens: int = Field(8, gt=0)
+
+    def use(self) -> PromptUse:
+        return PromptUse(self.prompt, {"question", "context"}, {"question", "context"})
+
+    def verdicts(self, llm: LLM, rows: list[Exploration], purpose: str) -> dict[str, str]:
+        """By question id, all asked in one call: "enough", "not enough", or "unclear" where it says neither."""
+
+        def prompt(row: Exploration, context: str) -> str:
+            return self.prompt.render(question=row.question, context=context)
+
+        seeds = [seed(purpose, row.id) for row in rows]
+        words = {True: "enough", False: "not enough", None: "unclear"}
+        said = ask_all(llm, rows, prompt, seeds, self.max_tokens, "judge")
+        return {row.id: words[read_yes(text)] for row, text in zip(rows, said, strict=True)}
 
 
 def trimmed(passages: list[Item], llm: LLM, reserve: int, most: int) -> list[Item]:

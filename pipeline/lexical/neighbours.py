@@ -1,4 +1,4 @@
-"""Sentences around the hits of an overlap search: ELITE's first class and the others (arXiv 2505.11908 and its code)."""
+"""Sentences around the hits of an overlap search: ELITE's first class and others (arXiv 2505.11908 and its code)."""
 
 import re
 from bisect import bisect_right

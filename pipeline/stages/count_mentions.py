@@ -1,15 +1,14 @@
 """count_mentions: how often a text mentions what a counting question asks about, counted, not estimated."""
 
-import re
 from typing import Any, ClassVar
 
 import pyarrow as pa
 from pydantic import Field, PrivateAttr
 
-from pipeline.completions import distinct, read_yes, seed, without_thinking
+from pipeline.completions import read_yes, seed
 from pipeline.documents import TextStage
 from pipeline.env import LLM, ChatRequest, Env
-from pipeline.exploration import read_keywords
+from pipeline.keywords import distinct, read_keyword, read_keywords
 from pipeline.lexical.forms import count_forms
 from pipeline.prompts import PromptField, PromptUse
 from pipeline.schema import PASSAGE, STRINGS
@@ -104,15 +103,6 @@ class CountMentions(TextStage):
         row["mentions"] = {"keyword": row["keyword"], "forms": row["forms"], "count": count}
         row["passages"] = [_statement(row["mentions"], text.about[0]["doc_id"] if text.about else row["id"])]
         row["trace"]["kept"] = 1
-
-
-def read_keyword(said: str) -> str | None:
-    """The keyword in a completion: the first of a list, what is quoted, or the whole of a line of at most 4 words."""
-    said = without_thinking(said)
-    quoted = re.search(r"[\"“]([^\"“”]+)[\"”]", said)
-    short = said if said and "\n" not in said and len(said.split()) <= 4 else ""
-    found = [*read_keywords(said, 1), *([quoted[1]] if quoted else []), short]
-    return found[0].strip(" \t\r\n\"'“”‘’.,;:!?*") or None
 
 
 def _statement(mentions: Row, doc_id: str) -> Row:

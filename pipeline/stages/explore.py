@@ -6,24 +6,16 @@ ELITE's retrieval (arXiv 2505.11908), with no index and no embeddings of the tex
 from typing import Any, ClassVar
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
-from pipeline.completions import read_yes, seed
+from pipeline.completions import seed
 from pipeline.documents import Text, TextStage
 from pipeline.env import LLM, Env
-from pipeline.exploration import FOUND, ROUND, Exploration, Reach, ask_all, read_keywords, trimmed
+from pipeline.exploration import FOUND, ROUND, Exploration, Judge, Reach, ask_all, trimmed
 from pipeline.importance import Chunk, Importance, Weigher
+from pipeline.keywords import read_keywords
 from pipeline.prompts import PromptField, PromptUse
 from pipeline.schema import PASSAGE
-
-
-class Judge(BaseModel):
-    """Who says whether the evidence is enough: anything but a `yes` is not."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-    llm: str = Field(description="role of the model")
-    prompt: PromptField
-    max_tokens: int = Field(8, gt=0)
 
 
 class Explore(TextStage):
@@ -73,8 +65,7 @@ class Explore(TextStage):
 
     def prompts(self) -> list[PromptUse]:
         uses = [PromptUse(self.prompt, {"question", "n", "tried", "context"}, {"question", "n"})]
-        uses += [PromptUse(self.judge.prompt, {"question", "context"}, {"question", "context"})] if self.judge else []
-        return uses + ([self.importance.use()] if self.importance else [])
+        return uses + [part.use() for part in (self.importance, self.judge) if part is not None]
 
     def setup(self, env: Env) -> None:
         self._llm = env.llm(self.llm)
@@ -135,22 +126,9 @@ class Explore(TextStage):
             row.evidence = trimmed(passages, self._llm, self.reserve, self.max_context)
             if lost := len(passages) - len(row.evidence):
                 row.notes.append(f"evidence: dropped {lost} of {len(passages)}")
-        verdicts = self._verdicts([row for row in active if row.evidence], number)
+        judged = [row for row in active if row.evidence]
+        verdicts = self.judge.verdicts(self._judge, judged, f"{self.name} judge {number}") if self.judge else {}
         for row in active:
             verdict = verdicts.get(row.id, "not enough" if self.judge else None)
             row.enough = verdict == "enough"
             row.record[-1] |= {"sentences": len(row.chosen), "passages": len(row.evidence), "verdict": verdict}
-
-    def _verdicts(self, rows: list[Exploration], number: int) -> dict[str, str]:
-        """By question id."""
-        if self.judge is None:
-            return {}
-        template, most = self.judge.prompt, self.judge.max_tokens
-
-        def prompt(row: Exploration, context: str) -> str:
-            return template.render(question=row.question, context=context)
-
-        seeds = [seed(f"{self.name} judge {number}", row.id) for row in rows]
-        words = {True: "enough", False: "not enough", None: "unclear"}
-        said = ask_all(self._judge, rows, prompt, seeds, most, "judge")
-        return {row.id: words[read_yes(text)] for row, text in zip(rows, said, strict=True)}

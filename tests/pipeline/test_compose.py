@@ -153,7 +153,7 @@ FILES = [
     ("- a\n- b\n", "mine.yaml holds a list; it wants a mapping"),
     ("stages: [\n", "mine.yaml, line 2: not YAML: "),
     ("stages:\n  - search: {k: 1, k: 2}\n", "mine.yaml, line 2: not YAML: key 'k' is given twice."),
-    ("description: x\n", "mine.yaml: 'stages' wants a list with at least one stage. Stages: answer, cut,"),
+    ("description: x\n", "mine.yaml: 'stages' wants a list with at least one stage. Stages: answer,"),
     ("stages: []\n", "mine.yaml: 'stages' wants a list with at least one stage."),
     ("stages: {search: {}}\n", "mine.yaml: 'stages' wants a list with at least one stage."),
     (
@@ -184,7 +184,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 # (stages, what the message says, after "mine.yaml, ")
 STAGES_REFUSED = [
-    (["serch: {}"], "stage 1: no stage is called 'serch'. Stages: answer, cut, …Did you mean 'search'?"),
+    (["serch: {}"], "stage 1: no stage is called 'serch'. Stages: answer, …Did you mean 'search'?"),
     (
         [SEARCH.replace("into", "inot")],
         "stage 1 (search): unknown key 'inot'. Keys here: index, k, queries, into, …'into'",
@@ -287,10 +287,11 @@ def test_a_stage_that_cannot_work(tmp_path: Path, stages: list[str], message: st
 
 def test_roles_that_the_profile_lacks_or_fills_otherwise(tmp_path: Path) -> None:
     path = write(tmp_path, SEARCH, ANSWER.replace("answerer", "answrer"))
-    assert refused(path, profile="embedded") == (
+    assert says(
+        refused(path, profile="embedded"),
         "mine.yaml, stage 2 (answer): asks for role 'answrer' (llm), which profile embedded lacks. Roles there: "
-        "retriever, snippet_filter, query_writer, answerer. Did you mean 'answerer'? "
-        "Add 'answrer: MODEL' under its 'roles'."
+        "retriever, snippet_filter, query_writer, answerer, …Did you mean 'answerer'? "
+        "Add 'answrer: MODEL' under its 'roles'.",
     )
     path = write(tmp_path, SEARCH, ANSWER.replace("answerer", "snippet_filter"))
     assert refused(path, profile="embedded") == (

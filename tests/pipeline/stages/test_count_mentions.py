@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.env import ChatRequest, Completion
 from pipeline.schema import PASSAGE
-from pipeline.stages.count_mentions import CountMentions, read_keyword
+from pipeline.stages.count_mentions import CountMentions
 from tests.stubs import StubEnv, StubLLM, hit, notes, questions, ready, said
 
 TEXT = "A whale! Whales, narwhals, the White Whale; whaling. WHALE"
@@ -85,22 +85,6 @@ def test_over_passages_it_adds_up() -> None:
     after = run(StubLLM(reply("whale", "[]")), "How many?", items=items, kind=pa.list_(PASSAGE))
     assert after["mentions"].to_pylist()[0]["count"] == 3
     assert after["counts"].to_pylist()[0][0]["doc_id"] == "d1"
-
-
-@pytest.mark.parametrize(
-    ("said", "keyword"),
-    [
-        ("whale", "whale"),
-        ("The White Whale.", "The White Whale"),
-        ('You should count the word "whale" in it.', "whale"),
-        ('["whale", "ship"]', "whale"),
-        ("<think>hm</think>**whale**", "whale"),
-        ("what should I say now", None),
-        (" ... ", None),
-    ],
-)
-def test_a_keyword_however_it_is_said(said: str, keyword: str | None) -> None:
-    assert read_keyword(said) == keyword
 
 
 def test_forms_are_read_up_to_a_limit() -> None:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from pipeline.env import ChatRequest, Completion
-from pipeline.exploration import read_keywords, trimmed
 from pipeline.schema import PASSAGE
 from pipeline.stages.explore import Explore
 from tests.stubs import StubEmbedder, StubEnv, StubLLM, hit, notes, questions, ready, said
@@ -199,23 +198,6 @@ def test_a_failed_judgement_is_unclear_and_noted() -> None:
     assert notes(after) == [["judge: generation error"]]
 
 
-def test_the_prompt_budget_takes_the_least_important_first() -> None:
-    items = [
-        {"text": "one two three", "importance": importance, "score": score, "rank": rank}
-        for rank, (importance, score) in enumerate([(0.1, 1.0), (0.5, 1.0), (None, 9.0), (0.0, 9.0), (0.1, 2.0)])
-    ]
-    left = [trimmed(items, StubLLM(), reserve=4, most=4 + 3 * size) for size in range(6)]
-    places = [
-        [(item["importance"], item["score"]) for item in items].index((x["importance"], x["score"]))
-        for row in left
-        for x in row
-    ]
-    assert places == [*[1], *[1, 4], *[0, 1, 4], *[0, 1, 2, 4], *[0, 1, 2, 3, 4]]
-    assert [len(row) for row in left] == [0, 1, 2, 3, 4, 5]
-    assert [x["rank"] for x in left[3]] == [0, 1, 2]
-    assert len(trimmed(items, StubLLM(max_model_len=10), reserve=4, most=10**6)) == 2
-
-
 def test_what_was_dropped_is_noted_and_recorded() -> None:
     llm = Explorer({"a": [["leg", "rain", "harpoon"]]})
     overlap = {"hits": 5, "neighbours": 0, "first_class": 5, "first_class_sentences": 1}
@@ -299,23 +281,6 @@ def test_a_question_is_explored_alike_alone_and_among_others(order: list[int], s
     for column in ("passages", "rounds"):
         assert apart[column].to_pylist() == together[column].take(order[:size]).to_pylist()
     assert notes(apart) == [notes(together)[n] for n in order[:size]]
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ('["whale", "ship", "Whale", "white whale"]', ["whale", "ship", "white whale"]),
-        ('{"keywords": ["sea", "ship"]}', ["sea", "ship"]),
-        ("whale, ship, Ahab", ["whale", "ship", "Ahab"]),
-        ("- whale\n- ship", ["whale", "ship"]),
-        ('["the", "of", "a"]', []),
-        ("whale", []),
-        ("<think>a, b</think>sea, leg", ["sea", "leg"]),
-        ('["a1", "b2", "c3", "d4"]', ["a1", "b2", "c3"]),
-    ],
-)
-def test_keywords_in_whatever_they_come_in(text: str, words: list[str]) -> None:
-    assert read_keywords(text, 3) == words
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_seeds_come_from_question_and_vote_alone() -> None:
 
 
 def test_one_vote_is_an_answer_and_may_be_greedy() -> None:
-    llm, after = run(["Oslo"], temperature=0.0)
+    _, after = run(["Oslo"], temperature=0.0)
     table = questions("who?", items=([[hit(1)]], pa.list_(PASSAGE)))
     plain = ready(Answer.model_validate(CONFIG), StubEnv(llm=StubLLM(lambda request: "Oslo")))(table)
     for column in ("answer", "final_prompt", "finish_reason"):
