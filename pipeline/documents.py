@@ -119,11 +119,14 @@ def _of_value(value: Any, doc_id: str) -> Text:
 
 
 def _read(document: Document) -> dict[str | None, Text]:
-    """Texts by question id; under None the one for all."""
+    """Texts by question id; under None the one for all. InputError, naming file and line, for what is no text."""
     if document.name == BOOK:
         return {None: Text.of_pages([book_text()], BOOK.partition(":")[2])}
     path = Path(document.name)
-    text = path.read_text(encoding="utf-8-sig")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as problem:
+        raise InputError(f"document {path} is not UTF-8 text (byte {problem.start}); convert it.") from problem
     if path.suffix != ".jsonl":
         return {None: Text.of_pages(text.split("\f"), path.name)}
     texts: dict[str | None, Text] = {}
@@ -162,7 +165,9 @@ def _found(value: Any) -> Any:
     if not path.is_file():
         raise InputError(f"document {path} {'is a folder' if path.is_dir() else 'does not exist'}; give a file.")
     with path.open("rb") as file:
-        return Document(str(path), "sha256 " + hashlib.file_digest(file, "sha256").hexdigest())
+        found = Document(str(path), "sha256 " + hashlib.file_digest(file, "sha256").hexdigest())
+    _read(found)  # for what is wrong with it
+    return found
 
 
 # A stage's document field: a path in YAML; from then on that path with a fingerprint of the file.

@@ -1,6 +1,7 @@
 """Texts by question: a file for all, JSONL with one for each, pages, and what is refused."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,15 @@ def test_a_document_for_each_question_may_be_in_the_question_file(tmp_path: Path
 def test_a_line_that_is_wrong_is_named(tmp_path: Path, line: str) -> None:
     file = tmp_path / "documents.jsonl"
     file.write_text(f'{{"id": 0, "document": "x"}}\n{line}\n')
-    (row,) = explored(file, "one?")
-    assert row["error"]["message"].startswith(f"{file}, line 2: ")
+    with pytest.raises(InputError, match=f"^{re.escape(str(file))}, line 2: "):
+        Explore.model_validate({**CONFIG, "document": str(file)})
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "book.txt"
+    file.write_bytes(b"caf\xe9")
+    with pytest.raises(InputError, match=r"not UTF-8 text \(byte 3\)"):
+        Explore.model_validate({**CONFIG, "document": str(file)})
 
 
 def test_a_passage_is_a_substring_of_its_document() -> None:
