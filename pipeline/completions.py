@@ -14,6 +14,7 @@ _LISTED = re.compile(r"^\s*(?:\d+\s*[.):]\s|[-*•–]\s|(?=(?:search )?query ?\
 _QUOTED = re.compile(r"""^\s*(?:"(?P<item>[^"]+)"|“(?P<curly>[^“”]+)”)\s*,?\s*$""")
 _LABEL = re.compile(r"^(?:search )?query ?\d*:\s*", re.IGNORECASE)
 _OPENS = re.compile(r"[\[{]")
+_YES_OR_NO = re.compile(r"\b(?:(yes)|no)\b", re.IGNORECASE)
 _LIST_CHARACTERS = 4000  # of a completion that are read as a query list; repairing takes quadratic time
 
 
@@ -39,6 +40,12 @@ def without_thinking(text: str) -> str:
     """
     answer = text.rpartition("</think>")[2]
     return "" if "<think>" in answer else answer.strip()
+
+
+def read_yes(text: str) -> bool | None:
+    """Whether the first `yes` or `no` that a completion says is `yes`; None where it says neither."""
+    found = _YES_OR_NO.search(without_thinking(text))
+    return found[1] is not None if found else None
 
 
 def first_words(text: str, number: int) -> str:
@@ -94,7 +101,9 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(item)
     elif isinstance(value, dict):
         for key, item in value.items():
-            if "quer" in str(key).casefold():  # query, queries, query_1, search_query
+            if any(
+                word in str(key).casefold() for word in ("quer", "keyword")
+            ):  # query, queries, query_1, search_query
                 yield from _strings(item)
 
 

@@ -25,20 +25,24 @@ def fitted(
     llm: LLM,
     max_tokens: int,
     drop: Literal["last", "first"] = "last",
+    most: int | None = None,
 ) -> tuple[Messages, list[Item]]:
     """The prompt with as many whole items as leave room for `max_tokens` of answer, and those items.
 
+    The room is what the model reads, or `most` tokens where that is less.
     Items give way one by one from the end that `drop` names; what surrounds them stays. The largest number that fits
     is found by bisection: a prompt that fits, the usual case, is counted once. With none left the prompt may still be
     too long: that is for the model to refuse.
     """
+
+    room = llm.max_model_len if most is None else min(most, llm.max_model_len)
 
     def attempt(size: int) -> tuple[Messages, list[Item]]:
         left = items[:size] if drop == "last" else items[len(items) - size :]
         return messages(left), left
 
     def fits(candidate: tuple[Messages, list[Item]]) -> bool:
-        return llm.count_tokens(candidate[0]) + max_tokens <= llm.max_model_len
+        return llm.count_tokens(candidate[0]) + max_tokens <= room
 
     best = attempt(len(items))
     if not items or fits(best):

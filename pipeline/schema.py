@@ -95,6 +95,8 @@ def type_name(kind: pa.DataType) -> str:
         return f"list<{type_name(kind.value_type)}>"
     if pa.types.is_union(kind):
         return " or ".join(type_name(option) for option in _options(kind))
+    if kind not in named and pa.types.is_struct(kind):
+        return "passage" if fits(kind, PASSAGE) else f"record ({', '.join(field.name for field in kind.fields)})"
     return named.get(kind, str(kind))
 
 

