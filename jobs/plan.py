@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from jobs.options import JsonOption, SetOption
+from jobs.plan_table import show, size_of
 
 MEASURED_SECONDS = 20.0
 GIB = 2**30
@@ -57,8 +58,6 @@ def plan(
     if as_json:
         Console(soft_wrap=True).print_json(data=values)
     else:
-        from jobs.plan_table import show
-
         show(values, Console())
     return 0
 
@@ -107,7 +106,7 @@ def look(
             f"Corpus not opened: {stated.documents:,} documents of {stated.tokens_per_document:g} tokens and "
             f"{stated.bytes_per_document:g} bytes of text are the config's `estimate`.",
             "Passages: for documents whose lengths are exponential with that mean.",
-            "Vectors: one for each token and 3 markers a passage; a checkpoint that masks punctuation keeps some 12% fewer.",
+            "Vectors: one for each token and 3 markers a passage; a checkpoint that masks punctuation keeps 12% fewer.",
             "BM25: 0.43 (term, passage) pairs a token, as in 253 passages of FineWeb [measured].",
             "Passage store: the text, and 151 bytes a passage for id, url and offsets.",
         ]
@@ -192,11 +191,11 @@ def figures(found: Found, cluster: Any, tokens_per_second: float | None) -> dict
     encoders = cluster.encoders if cluster else 1
     hours = rate and e.work(contents, trained, dim, encoders, rate.tokens_per_second, rate.flops)
     price = cluster and cluster.dollars_per_node_hour
-    room = cluster.memory_gib * GIB if cluster and cluster.memory_gib else None if cluster else _memory()
+    room = _memory(cluster)
     notes = [
         *found.notes,
-        f"Inverted lists: 2.7 bytes a vector, PLAID's mean; with the least and most it reports (2.0, 3.1) codes, residuals "
-        f"and lists are {low / 1e9:.3g} to {high / 1e9:.3g} GB.",
+        f"Inverted lists: 2.7 bytes a vector, PLAID's mean; with the least and the most it reports (2.0, 3.1), codes, "
+        f"residuals and lists are {size_of(low)} to {size_of(high)}.",
     ]
     notes += _time_notes(rate, hours, cluster, encoders)
     if trained.sample_vectors < trained.rule_vectors * 0.999:
@@ -226,6 +225,7 @@ def figures(found: Found, cluster: Any, tokens_per_second: float | None) -> dict
             "bytes_read_at_least": e.query_bytes(full, dim, config.codec.nbits),
         },
         "encoder_flop": shape and shape.flop(length) * contents.read,
+        "gpus": cluster.nodes * cluster.gpus_per_node if cluster else 0,
         "throughput": rate and asdict(rate),
         "write_bytes_per_second": rate and rate.tokens_per_second * encoders * e.vector_bytes(dim, config.codec.nbits),
         "hours": hours and {**asdict(hours), "total": hours.total, "wall": hours.wall},
@@ -238,8 +238,8 @@ def _time_notes(rate: Any, hours: Any, cluster: Any, encoders: int) -> list[str]
     if rate is None:
         return ["No throughput known, so no hours: give --tokens-per-second, --measure, or --cluster with a rate."]
     notes = [
-        f"Throughput: {rate.tokens_per_second:,.0f} tokens/s an encoder, {rate.source}; {encoders} share the work "
-        "perfectly, k-means is one's alone. Reading, splitting and BM25 are hidden behind the encoder.",
+        f"Throughput: {rate.tokens_per_second:,.0f} tokens/s an encoder, {rate.source}. Encoders ({encoders}) "
+        "share the work perfectly, k-means is one's alone. Reading, splitting and BM25 are hidden behind the encoder.",
     ]
     if hours.assign is None:
         notes.append("Nearest centroids and k-means are left out: the encoder's FLOP are not known.")
@@ -250,8 +250,11 @@ def _time_notes(rate: Any, hours: Any, cluster: Any, encoders: int) -> list[str]
     return notes
 
 
-def _memory() -> float:
-    return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+def _memory(cluster: Any) -> float | None:
+    """Bytes of memory of a node, or of this machine; None where the cluster file does not say."""
+    if cluster is None:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return cluster.memory_gib and cluster.memory_gib * GIB
 
 
 if __name__ == "__main__":

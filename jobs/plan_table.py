@@ -25,7 +25,7 @@ def show(values: dict[str, Any], console: Console) -> None:
         console.print(f"- {note}", markup=False, highlight=False, soft_wrap=True)
 
 
-def size(number: float) -> str:
+def size_of(number: float) -> str:
     """Bytes as a person reads them, in powers of 1000."""
     for unit in ("B", "kB", "MB", "GB"):
         if number < 999.5:
@@ -56,31 +56,43 @@ def _contents(values: dict[str, Any]) -> Iterator[Row]:
 
 def _codec(values: dict[str, Any]) -> Iterator[Row]:
     k = values["kmeans"]
-    yield "centroids", f"{k['centroids']:,}", f"{size(values['bytes']['codec'])} in float16"
+    yield "centroids", f"{k['centroids']:,}", f"{size_of(values['bytes']['codec'])} in float16"
     rule = f"by colbert-ai's rule {k['rule_vectors']:,.0f} vectors of {k['rule_passages']:,.0f} passages"
     yield (
         "k-means sample",
         f"{k['sample_vectors']:,.0f}",
         f"vectors, {k['vectors_per_centroid']:.0f} a centroid; {rule}",
     )
-    yield "memory of it", size(k["sample_bytes"]), f"in float32; by the rule {size(k['rule_bytes_fp16'])} in float16"
+    yield (
+        "memory of it",
+        size_of(k["sample_bytes"]),
+        f"in float32; by the rule {size_of(k['rule_bytes_fp16'])} in float16",
+    )
 
 
 def _bytes(values: dict[str, Any]) -> Iterator[Row]:
     b = values["bytes"]
     each = f"{b['plaid'] / values['token_vectors']:.1f} bytes a vector, with their lists"
-    yield "codes and residuals", size(b["codes_and_residuals"]), f"{values['nbits']} bits, {values['dim']} dimensions"
-    yield "inverted lists", size(b["inverted_lists"]), each
-    yield "passages", size(b["passages"]), ""
-    yield "BM25", size(b["bm25"]), ""
-    yield "in all", size(b["total"]), f"{values['shards']:,} shards of {size(b['of_a_shard'])}"
+    yield (
+        "codes and residuals",
+        size_of(b["codes_and_residuals"]),
+        f"{values['nbits']} bits, {values['dim']} dimensions",
+    )
+    yield "inverted lists", size_of(b["inverted_lists"]), each
+    yield "passages", size_of(b["passages"]), ""
+    yield "BM25", size_of(b["bm25"]), ""
+    yield "in all", size_of(b["total"]), f"shards: {values['shards']:,}, each {size_of(b['of_a_shard'])}"
 
 
 def _memory(values: dict[str, Any]) -> Iterator[Row]:
     s, q = values["searchers"], values["query"]
-    mapped = f"each of {s['number']} searchers, beside {size(s['mapped_bytes'])} mapped from disk"
-    yield "memory held", size(s["held_bytes"]), mapped
-    yield "a query", f"{q['centroid_flop'] / 1e9:.3g} GFLOP", f"centroid scores; reads {size(q['bytes_read_at_least'])}"
+    mapped = f"each of {s['number']} searchers, beside {size_of(s['mapped_bytes'])} mapped from disk"
+    yield "memory held", size_of(s["held_bytes"]), mapped
+    yield (
+        "a query",
+        f"{q['centroid_flop'] / 1e9:.3g} GFLOP",
+        f"centroid scores; reads {size_of(q['bytes_read_at_least'])}",
+    )
 
 
 def _time(values: dict[str, Any]) -> Iterator[Row]:
@@ -98,7 +110,8 @@ def _time(values: dict[str, Any]) -> Iterator[Row]:
     for key, name in names:
         if hours[key] is not None:
             yield name, duration(hours[key]), "of one encoder"
-    yield "encoder-hours", f"{hours['total']:,.3g} h", f"{duration(hours['wall'])} with {hours['encoders']} encoders"
+    name = "GPU-hours" if values["gpus"] else "hours"
+    yield name, f"{hours['total']:,.2f}", f"{duration(hours['wall'])} by the clock, encoders: {hours['encoders']}"
     if values["dollars"]:
         yield "dollars", f"{values['dollars']:,.2f}", ""
-    yield "to disk", f"{size(values['write_bytes_per_second'])}/s", "codes and residuals, by all encoders"
+    yield "to disk", f"{size_of(values['write_bytes_per_second'])}/s", "codes and residuals while encoding"

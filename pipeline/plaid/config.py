@@ -73,7 +73,7 @@ class EstimateConfig(_Section):
         ):
             missing = [name for name in names if getattr(self, name) is None]
             if missing and len(missing) < len(names):
-                raise ValueError(f"estimate states some of {', '.join(names)}, but not {', '.join(missing)}")
+                raise ValueError(f"states some of {', '.join(names)}; it needs {', '.join(missing)}, too")
         return self
 
 
