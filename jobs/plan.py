@@ -182,6 +182,7 @@ def figures(found: Found, cluster: Any, tokens_per_second: float | None) -> dict
     per_passage = contents.vectors / contents.passages
     full = per_passage if config.split.unit == "characters" else config.split.size
     length = contents.read / contents.passages
+    rate: hardware.Throughput | None
     if tokens_per_second is not None:
         rate = hardware.from_tokens(tokens_per_second, shape, length, "stated: --tokens-per-second")
     elif found.measured is not None:

@@ -112,7 +112,7 @@ def kmeans(contents: Contents, config: IndexConfig, dim: int) -> KMeans:
     wanted = min(contents.passages, 1 + math.floor(16 * math.sqrt(120 * contents.passages)))
     pieces = min(contents.passages, BATCH * math.ceil(wanted / BATCH))
     room = config.codec.sample_memory_gib * 2**30 // (4 * dim)
-    sample = max(1.0, min(room, pieces * mean))
+    sample = max(1.0, min(room, contents.vectors * (pieces / contents.passages)))
     centroids = num_partitions(round(contents.vectors), int(sample))
     flop = 2 * sample * centroids * dim * config.codec.kmeans_iterations
     return KMeans(centroids, wanted, wanted * mean, 2 * dim * wanted * mean, sample, 4 * dim * sample, flop)

@@ -59,7 +59,8 @@ class Throughput:
 
 def from_tokens(tokens_per_second: float, shape: EncoderShape | None, length: float, source: str) -> Throughput:
     """`length`: mean tokens of a passage, on which the FLOP of a token depend."""
-    return Throughput(tokens_per_second, shape and tokens_per_second * shape.flop(length), source)
+    flops = None if shape is None else tokens_per_second * shape.flop(length)
+    return Throughput(tokens_per_second, flops, source)
 
 
 def from_cluster(cluster: ClusterConfig, shape: EncoderShape | None, length: float) -> Throughput | None:

@@ -6,6 +6,7 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from string import punctuation
+from typing import Any
 
 import numpy as np
 
@@ -88,7 +89,8 @@ class TokenCounter:
         else:
             top = _json(folder / "config_sentence_transformers.json")
             self._prompt = top.get("document_prefix") or (top.get("prompts") or {}).get("document") or ""
-            self._skipped = {self._tokenizer.token_to_id(word) for word in top.get("skiplist_words") or []}
+            known = (self._tokenizer.token_to_id(word) for word in top.get("skiplist_words") or [])
+            self._skipped = {token for token in known if token is not None}
 
     def count(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """int64 [texts] each: tokens read, markers included, and those of them that keep a vector."""
@@ -104,8 +106,8 @@ def encoder_shape(folder: Path) -> EncoderShape | None:
     modules = folder / "modules.json"
     inner = folder / json.loads(modules.read_text())[0]["path"] if modules.is_file() else folder
     said = _json(folder / "config.json") or _json(inner / "config.json")
-    sizes = [said.get(name) for name in ("num_hidden_layers", "hidden_size", "intermediate_size")]
-    return EncoderShape(settings.dim, *sizes) if all(isinstance(size, int) for size in sizes) else None
+    sizes = [said[name] for name in ("num_hidden_layers", "hidden_size", "intermediate_size") if name in said]
+    return EncoderShape(settings.dim, *sizes) if len(sizes) == 3 else None
 
 
 def _drawn(plan: Plan, total: int, documents: int, rng: np.random.Generator) -> list[list[Slice]]:
@@ -114,8 +116,9 @@ def _drawn(plan: Plan, total: int, documents: int, rng: np.random.Generator) -> 
     if documents >= total:
         return [slices]
     ends = np.cumsum([math.ceil((piece.stop - piece.start) / BLOCK) for piece in slices])
-    count = min(int(ends[-1]), math.ceil(documents / BLOCK))
-    chosen = rng.choice(int(ends[-1]), count, replace=False)
+    blocks = int(ends[-1])
+    count = math.ceil(blocks * documents / total)  # row groups may be shorter than a block
+    chosen = rng.choice(blocks, count, replace=False)
     return [[_block(slices, ends, int(n)) for n in np.sort(chosen[g::GROUPS])] for g in range(min(GROUPS, count))]
 
 
@@ -141,5 +144,5 @@ def _intervals(found: list[Contents], whole: Contents, share: float) -> dict[str
     return intervals
 
 
-def _json(path: Path) -> dict:
+def _json(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
