@@ -21,6 +21,7 @@ COMMANDS = {
     "demo": "Index, answer and score the World Factbook on the embedded profile.",
     "doctor": "What this machine has, what it lacks, and how to get it.",
     "check": "Check configs without loading a model.",
+    "plan": "Size an index before building it: bytes, memory, hours, dollars.",
     "index": "Build a PLAID index; run again to continue.",
     "search": "Look at the hits of queries.",
     "answer": "Answer a question set with a system; run again to continue.",

@@ -54,6 +54,29 @@ class LexicalConfig(_Section):
     b: float = Field(0.75, ge=0, le=1)
 
 
+class EstimateConfig(_Section):
+    """Totals that `tartan plan` takes where corpus or checkpoint are not at hand; no build reads them."""
+
+    documents: int | None = Field(None, gt=0)
+    tokens_per_document: float | None = Field(None, gt=0)
+    bytes_per_document: float | None = Field(None, gt=0)
+    dim: int | None = Field(None, gt=0)
+    layers: int | None = Field(None, gt=0)
+    hidden_size: int | None = Field(None, gt=0)
+    intermediate_size: int | None = Field(None, gt=0)
+
+    @model_validator(mode="after")
+    def _whole(self) -> "EstimateConfig":
+        for names in (
+            ("documents", "tokens_per_document", "bytes_per_document"),
+            ("dim", "layers", "hidden_size", "intermediate_size"),
+        ):
+            missing = [name for name in names if getattr(self, name) is None]
+            if missing and len(missing) < len(names):
+                raise ValueError(f"states some of {', '.join(names)}; it needs {', '.join(missing)}, too")
+        return self
+
+
 class IndexConfig(_Section):
     corpus: CorpusConfig = CorpusConfig()
     split: SplitConfig = SplitConfig()
@@ -61,12 +84,15 @@ class IndexConfig(_Section):
     codec: CodecConfig = CodecConfig()
     shards: ShardsConfig = ShardsConfig()
     lexical: LexicalConfig = LexicalConfig()
+    estimate: EstimateConfig = Field(EstimateConfig(), exclude=True)  # no part of an index or its fingerprint
 
 
-def load_index_config(name_or_path: str | Path, corpus: str | None, sets: list[str]) -> IndexConfig:
+def load_index_config(
+    name_or_path: str | Path, corpus: str | None, sets: list[str], need_corpus: bool = True
+) -> IndexConfig:
     """The file (a path, or a name in configs/indexes) with `--corpus` and `--set section.key=value` applied.
 
-    Raises InputError: no such file, not YAML, an unknown or ill-typed key, no corpus named.
+    Raises InputError: no such file, not YAML, an unknown or ill-typed key, no corpus named (if `need_corpus`).
     """
     path = find_config("indexes", name_or_path)
     values = read_mapping(path)
@@ -78,6 +104,6 @@ def load_index_config(name_or_path: str | Path, corpus: str | None, sets: list[s
         config = IndexConfig.model_validate(values)
     except ValidationError as problem:
         raise InputError(f"{path.name}: {explain(problem, IndexConfig)}") from problem
-    if config.corpus.path is None:
+    if need_corpus and config.corpus.path is None:
         raise InputError(f"{path.name}: no corpus; give --corpus 'FILES' or set corpus.path")
     return config
