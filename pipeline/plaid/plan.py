@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import storage
+from pipeline.corpus.document import BadFile, CorpusFile
 from pipeline.corpus.plan import ShardPlan, plan_shards
-from pipeline.corpus.read import CorpusFile, corpus_files
+from pipeline.corpus.read import corpus_files
 from pipeline.errors import InputError
 from pipeline.lexical.terms import RULES
 from pipeline.models.resolve import model_fingerprint, resolve_model
 from pipeline.plaid.checkpoint import read_settings
 from pipeline.plaid.codec import check_nbits
-from pipeline.plaid.config import IndexConfig, LexicalConfig
+from pipeline.plaid.config import CorpusConfig, IndexConfig, LexicalConfig
 from pipeline.profile import ModelSpec
 
 FORMAT = 1  # of the index folder; raised when older readers could misread it
@@ -54,12 +55,13 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a build does: settings, checkpoint, and the documents of each shard."""
+    """What a build does: settings, checkpoint, the documents of each shard, and the damaged files left out."""
 
     config: IndexConfig
     checkpoint: Checkpoint
     shards: list[ShardPlan]
     fingerprint: dict[str, Any]
+    bad_files: list[BadFile]
 
     def shard(self, name: str) -> ShardPlan:
         return next(shard for shard in self.shards if shard.shard == name)
@@ -68,21 +70,18 @@ class Plan:
 def make_plan(config: IndexConfig, spec: ModelSpec) -> Plan:
     """Lists the corpus and checks everything that can be known before work starts.
 
-    Raises InputError: no corpus files, a column missing, nbits that does not divide the dimension, passages longer
-    than the checkpoint reads.
+    Raises InputError: no corpus files, a damaged one unless such are skipped, a column missing, nbits that does not
+    divide the dimension, passages (titles included) longer than the checkpoint reads.
     """
-    files = corpus_files(str(config.corpus.path), config.corpus.text, config.corpus.id)
+    corpus = corpus_files(str(config.corpus.path), config.corpus.columns, config.corpus.on_bad_file)
     checkpoint = Checkpoint.of(spec)
     check_nbits(checkpoint.dim, config.codec.nbits)
     room = checkpoint.doc_maxlen - 3  # [CLS], the document marker, [SEP]
-    if config.split.unit == "tokens" and config.split.size > room:
-        raise InputError(
-            f"split.size is {config.split.size} tokens, but {checkpoint.source} reads {room} of a passage "
-            f"(doc_maxlen {checkpoint.doc_maxlen} less 3 markers); set split.size={room} or smaller, or the profile's "
-            "models.NAME.doc_maxlen larger where the model reads more"
-        )
-    shards = plan_shards(files, config.shards.documents)
-    return Plan(config, checkpoint, shards, _fingerprint(config, checkpoint, spec, files))
+    title_tokens = config.corpus.title_tokens if config.corpus.title else None
+    config.split.check_room(room, title_tokens, checkpoint.source)
+    shards = plan_shards(corpus.files, config.shards.documents)
+    fingerprint = _fingerprint(config, checkpoint, spec, corpus.files)
+    return Plan(config, checkpoint, shards, fingerprint, corpus.bad_files)
 
 
 def freeze_plan(plan: Plan, out: Path) -> None:
@@ -104,8 +103,9 @@ def check_out(plan: Plan, out: Path) -> None:
             raise InputError(f"{out} holds something else ({', '.join(foreign[:5])}); give --out a new or empty folder")
         return
     held = storage.read_json(path)
-    without = {"lexical": _lexical(LexicalConfig(bm25=False))}  # a build begun before BM25 was there has none
-    old, new = _flat(without | held["fingerprint"]), _flat(plan.fingerprint)
+    # What a build begun before BM25, titles and other names for url were there had.
+    without = {"lexical": _lexical(LexicalConfig(bm25=False)), "corpus": _corpus(CorpusConfig())}
+    old, new = _flat(without) | _flat(held["fingerprint"]), _flat(plan.fingerprint)
     for key in sorted({*old, *new}):
         if old.get(key) != new.get(key):
             raise InputError(
@@ -120,6 +120,7 @@ def _as_dict(plan: Plan) -> dict[str, Any]:
         "checkpoint": asdict(plan.checkpoint),
         "shards": [asdict(shard) for shard in plan.shards],
         "fingerprint": plan.fingerprint,
+        "bad_files": [asdict(file) for file in plan.bad_files],
     }
 
 
@@ -129,12 +130,19 @@ def _fingerprint(
     root = os.path.commonpath([os.path.dirname(file.path) for file in files])  # a moved corpus is the same corpus
     return {
         "format": FORMAT,
-        **config.model_dump(exclude={"corpus": {"path"}, "encoder": True, "lexical": True}),
+        **config.model_dump(exclude={"corpus", "encoder", "lexical"}),
+        "corpus": _corpus(config.corpus),
         "lexical": _lexical(config.lexical),
         "checkpoint": {name: getattr(checkpoint, name) for name in ("fingerprint", "dim", "doc_maxlen")},
         "encoder": {"dtype": spec.dtype, "batch_tokens": spec.batch_tokens},  # both move the last bits of vectors
         "files": {os.path.relpath(file.path, root): {"bytes": file.size, "rows": file.rows} for file in files},
     }
+
+
+def _corpus(config: CorpusConfig) -> dict[str, Any]:
+    """The section without what says where the corpus is, and without what becomes of damaged files: the list of those
+    that are in the index has that, and a build that met one may go on without it."""
+    return config.model_dump(exclude={"path", "on_bad_file"})
 
 
 def _lexical(config: LexicalConfig) -> dict[str, Any]:
