@@ -60,7 +60,7 @@ class BadFileError(InputError):
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(
-            f"corpus file {path} {reason}; replace or remove it, or set corpus.on_bad_file=skip to leave such out."
+            f"corpus file {path} {reason}; replace or remove it, or set corpus.on_bad_file=skip to leave it out."
         )
         self.bad_file = BadFile(path, reason)
 
@@ -85,7 +85,7 @@ class Document:
     @classmethod
     def of(cls, id: Any, url: Any, text: str | None, title: Any) -> "Document":
         values = [None if value is None else str(value) for value in (id, url, text, title)]
-        whole = [value if value is None else _SURROGATE.sub("\ufffd", value) for value in values]
+        whole = [value if value is None else _encodable(value) for value in values]
         return cls(whole[0], whole[1], whole[2] or "", whole[3], whole != values)
 
 
@@ -99,6 +99,14 @@ class Format(Protocol):
     def rows(
         self, path: str, row_group: int, start: int, stop: int, columns: Columns, offset: int
     ) -> Iterator[Document]: ...
+
+
+def _encodable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATE.sub("\ufffd", text)
+    return text
 
 
 def is_blank(text: str) -> bool:
