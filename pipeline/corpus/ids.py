@@ -1,7 +1,8 @@
 """Which documents share an id, over a whole corpus, in bounded memory.
 
-Beside a shard's passages lie its documents' ids in order, as 8-byte hashes (HASHES) and by name (NAMES); only the first
-are compared. Two ids of a billion documents share a hash by chance with a probability of 3%.
+Beside a shard's passages lie its documents' ids in order, as 8-byte hashes (HASHES: uint64, little-endian) and by name
+(NAMES: one string column); only the first are compared. That any two of a billion ids share a hash by chance has a
+probability of 3%.
 """
 
 import hashlib
@@ -72,7 +73,7 @@ def duplicate_ids(
 
 
 def _read(path: Path) -> np.ndarray:
-    return np.memmap(path, ">u8", "r") if path.stat().st_size else np.zeros(0, ">u8")
+    return np.memmap(path, "<u8", "r") if path.stat().st_size else np.zeros(0, "<u8")
 
 
 def _part_of(values: np.ndarray, parts: int) -> np.ndarray:

@@ -81,9 +81,7 @@ def test_nothing_there(tmp_path: Path) -> None:
 def test_a_broken_file_is_named(tmp_path: Path) -> None:
     whole = write(tmp_path / "a.parquet")
     (tmp_path / "b.parquet").write_bytes(whole.read_bytes()[:-10])
-    with pytest.raises(
-        BadFileError, match=r"b\.parquet is damaged: .* as Parquet \(.+\); replace or .*=skip"
-    ):
+    with pytest.raises(BadFileError, match=r"b\.parquet is damaged: .* as Parquet \(.+\); replace or .*=skip"):
         corpus_files(str(tmp_path))
     (tmp_path / "b.parquet").write_bytes(b"")
     with pytest.raises(InputError, match=r"b\.parquet is damaged: its 0 bytes cannot be read as Parquet"):
