@@ -47,6 +47,15 @@ def open_file(path: str) -> pa.NativeFile:
     return _filesystem(scheme, inside.split("/")[0]).open_input_file(inside)
 
 
+def failures(path: str) -> tuple[type[BaseException], ...]:
+    """What may be raised in listing or opening an address."""
+    if not path.startswith("hf://"):
+        return OSError, pa.ArrowException
+    from huggingface_hub.errors import HfHubHTTPError
+
+    return OSError, pa.ArrowException, *HfHubHTTPError.__bases__  # the errors of whichever HTTP library the hub's uses
+
+
 def is_damage(problem: Exception) -> bool:
     """Whether what was raised in reading speaks of a file's contents, not of a missing file, a right or a network."""
     if isinstance(problem, OSError):  # Arrow raises plain OSErrors for broken compression
@@ -60,15 +69,15 @@ def reason_of(problem: Exception) -> str:
     return lines[0].rstrip(".")[:200]
 
 
-def list_folder(path: str) -> list[tuple[str, int]] | None:
-    """(path relative to the folder, bytes) of the files in it, in depth, by path; None where it is no folder."""
+def list_folder(path: str, recursive: bool = True) -> list[tuple[str, int]] | None:
+    """(path relative to the folder, bytes) of the files in it, by path; None where it is no folder."""
     scheme, inside = split_address(path)
     with _named(path):
         store = _filesystem(scheme, inside.split("/")[0])
         inside = store.normalize_path(inside.rstrip("/") or "/")
         if store.get_file_info(inside).type != fs.FileType.Directory:
             return None
-        infos = store.get_file_info(fs.FileSelector(inside, recursive=True))
+        infos = store.get_file_info(fs.FileSelector(inside, recursive=recursive))
     prefix = len(inside.rstrip("/")) + 1
     return sorted((info.path[prefix:], info.size) for info in infos if info.type == fs.FileType.File)
 
@@ -85,9 +94,10 @@ def find_files(pattern: str) -> list[tuple[str, int]]:
     parts = inside.split("/")
     fixed = next((n for n, part in enumerate(parts) if any(mark in part for mark in _WILD)), len(parts))
     base = prefix + ("/".join(parts[:fixed]) or "/")
-    if fixed == len(parts) or (files := list_folder(base)) is None:
+    wanted = parts[fixed:]
+    if not wanted or (files := list_folder(base, recursive=len(wanted) > 1 or "**" in wanted)) is None:
         return []
-    found = [(name, size) for name, size in files if _matches(name.split("/"), parts[fixed:])]
+    found = [(name, size) for name, size in files if _matches(name.split("/"), wanted)]
     return [(f"{base.rstrip('/')}/{name}", size) for name, size in found]
 
 
@@ -107,7 +117,7 @@ def _named(address: str) -> Iterator[None]:
     """Turns what a file system says into a sentence with the address."""
     try:
         yield
-    except (OSError, pa.ArrowException) as problem:
+    except failures(address) as problem:
         raise InputError(
             f"corpus {address!r} cannot be listed ({reason_of(problem)}); check the address, the access rights and the "
             "endpoint."

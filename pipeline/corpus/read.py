@@ -11,7 +11,7 @@ from typing import Literal
 
 from pipeline.corpus.document import BadFile, BadFileError, Columns, CorpusFile, Document, Format
 from pipeline.corpus.jsonl import JsonLines
-from pipeline.corpus.location import find_files, list_folder, reason_of
+from pipeline.corpus.location import failures, find_files, list_folder, reason_of
 from pipeline.corpus.parquet import Parquet
 from pipeline.corpus.saved import BY_NAME, ArrowFile, NamedDataset, saved_files
 from pipeline.errors import InputError
@@ -65,7 +65,7 @@ def corpus_files(pattern: str, columns: Columns = Columns(), on_bad_file: Litera
             if on_bad_file == "skip":
                 return problem.bad_file
             raise
-        except OSError as problem:
+        except failures(path) as problem:
             raise InputError(f"corpus file {path} cannot be opened ({reason_of(problem)}).") from problem
 
     with ThreadPoolExecutor(_DESCRIBED_AT_ONCE) as pool:
