@@ -9,6 +9,7 @@ _STEPS = 8  # of white space after an end are skipped by arrays; longer gaps are
 # End a sentence with no space after them: Chinese . ! ?, Arabic ?, Urdu ., Hindi . and double ., Amharic .
 _CLOSED = "。！？؟۔।॥።"
 _LINE = 10
+SENTENCES = 1  # raised when a text would be cut into other sentences
 _VISIBLE = re.compile(r"\S")
 
 

@@ -13,11 +13,12 @@ from pipeline.corpus.document import BadFile, CorpusFile
 from pipeline.corpus.plan import ShardPlan, plan_shards
 from pipeline.corpus.read import corpus_files
 from pipeline.errors import InputError
+from pipeline.lexical.sentences import SENTENCES
 from pipeline.lexical.terms import RULES
 from pipeline.models.resolve import model_fingerprint, resolve_model
 from pipeline.plaid.checkpoint import read_settings
 from pipeline.plaid.codec import check_nbits
-from pipeline.plaid.config import CorpusConfig, IndexConfig, LexicalConfig
+from pipeline.plaid.config import CorpusConfig, IndexConfig, LexicalConfig, SplitConfig
 from pipeline.profile import ModelSpec
 
 FORMAT = 1  # of the index folder; raised when older readers could misread it
@@ -130,8 +131,9 @@ def _fingerprint(
     root = os.path.commonpath([os.path.dirname(file.path) for file in files])  # a moved corpus is the same corpus
     return {
         "format": FORMAT,
-        **config.model_dump(exclude={"corpus", "encoder", "lexical"}),
+        **config.model_dump(exclude={"corpus", "split", "encoder", "lexical"}),
         "corpus": _corpus(config.corpus),
+        "split": _split(config.split),
         "lexical": _lexical(config.lexical),
         "checkpoint": {name: getattr(checkpoint, name) for name in ("fingerprint", "dim", "doc_maxlen")},
         "encoder": {"dtype": spec.dtype, "batch_tokens": spec.batch_tokens},  # both move the last bits of vectors
@@ -143,6 +145,11 @@ def _corpus(config: CorpusConfig) -> dict[str, Any]:
     """The section without what says where the corpus is, and without what becomes of damaged files: the list of those
     that are in the index has that, and a build that met one may go on without it."""
     return config.model_dump(exclude={"path", "on_bad_file"})
+
+
+def _split(config: SplitConfig) -> dict[str, Any]:
+    """The section, and which rules find sentences."""
+    return {**config.model_dump(), **({"unit_rules": SENTENCES} if config.unit == "sentences" else {})}
 
 
 def _lexical(config: LexicalConfig) -> dict[str, Any]:

@@ -9,13 +9,13 @@ import pytest
 from pipeline import storage
 from pipeline.errors import InputError
 from pipeline.plaid.config import IndexConfig, SplitConfig, load_index_config
-from pipeline.plaid.plan import _as_dict, check_out, make_plan
+from pipeline.plaid.plan import Plan, _as_dict, check_out, make_plan
 from pipeline.profile import ModelSpec
 
 SPEC = ModelSpec(engine="late-interaction", source="embedded:minilm-colbert")
 
 
-def plan_of(corpus: Path, *sets: str):
+def plan_of(corpus: Path, *sets: str) -> Plan:
     return make_plan(load_index_config("default", str(corpus), list(sets)), SPEC)
 
 
@@ -73,6 +73,15 @@ def test_a_build_begun_before_these_settings_goes_on(tmp_path: Path, corpus: Pat
     check_out(plan_of(corpus), out)
     with pytest.raises(InputError, match=r"corpus\.title = None, now it is 'title'"):
         check_out(plan_of(corpus, "corpus.title=title"), out)
+
+
+def test_other_rules_of_sentences_are_refused(tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sets = ["split.unit=sentences", "split.size=400"]
+    out = held(tmp_path, corpus, *sets)
+    check_out(plan_of(corpus, *sets), out)
+    monkeypatch.setattr("pipeline.plaid.plan.SENTENCES", 99)
+    with pytest.raises(InputError, match=r"split\.unit_rules = 1, now it is 99"):
+        check_out(plan_of(corpus, *sets), out)
 
 
 def test_damaged_files_are_refused_or_listed(tmp_path: Path, corpus: Path) -> None:
