@@ -43,7 +43,7 @@ def write_passages(shard: ShardPlan, corpus: CorpusConfig, splitter: Splitter, f
     - duplicate id within a shard: the document keeps its passages
     - not Unicode: lone surrogates or bytes that are not UTF-8, each replaced by U+FFFD
     - title cut: to its first `corpus.title_tokens` tokens
-    - bad file: damage met in reading, where `corpus.on_bad_file` is skip: what the file holds after it is left out
+    - bad file: damage met in reading, where `corpus.on_bad_file` is skip: the rest of the slice is left out
     """
     problems = _Problems()
     documents = passages = 0
