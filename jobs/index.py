@@ -62,9 +62,9 @@ def index(
             f"{summary['bytes'] / 1e6:.1f} MB, {summary['seconds']:.0f} s."
         )
         for kind, found in summary["problems"].items():
-            console.print(
-                f"  {kind}: {found['count']} documents, for example {', '.join(found['ids'][:3])} (report.json)"
-            )
+            console.print(f"  {kind}: {found['count']}, for example {', '.join(found['ids'][:3])} (report.json)")
+        for file in summary["bad_files"]:
+            console.print(f"  left out: {file['path']} ({file['reason']})")
         for shard in summary["missing"]:
             console.print(f"  missing: shard {shard['shard']} ({shard['documents']} documents): {shard['reason']}")
     return 1 if summary["missing"] else 0
@@ -139,7 +139,7 @@ def _build(
     tokenizer = resolve_model(spec.source, spec.revision)
     with BuildBars(quiet) as bars:
         manifest = build(plan, names, home, spec, tokenizer, bars, allow_missing=allow_missing, drop=drop)
-    return report(home, manifest) | {"seconds": time.perf_counter() - started}
+    return report(plan, home, manifest) | {"seconds": time.perf_counter() - started}
 
 
 def _encoder(models: Any, role: str) -> Any:

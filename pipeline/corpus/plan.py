@@ -5,18 +5,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.corpus.read import CorpusFile
+from pipeline.corpus.document import CorpusFile
 from pipeline.errors import InputError
 
 
 @dataclass(frozen=True)
 class Slice:
-    """Rows [start, stop) of one row group of one file, counted within the row group."""
+    """Rows [start, stop) of one row group of one file, counted within the row group. `offset`: the byte at which the
+    row group starts, where the file's format needs it."""
 
     path: str
     row_group: int
     start: int
     stop: int
+    offset: int = 0
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def plan_shards(files: Sequence[CorpusFile], documents_per_shard: int) -> list[S
                     shards.append([])
                     room = documents_per_shard
                 stop = min(rows, start + room)
-                shards[-1].append(Slice(file.path, number, start, stop))
+                shards[-1].append(Slice(file.path, number, start, stop, file.offsets[number] if file.offsets else 0))
                 room -= stop - start
                 start = stop
     return [ShardPlan(f"{number:05d}", slices) for number, slices in enumerate(shards)]

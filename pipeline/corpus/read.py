@@ -1,151 +1,144 @@
 """Finding a corpus's files and streaming its documents.
 
-A format is a module-level class in `_FORMATS`, by file suffix: another one says how to describe a file and how to
-read a range of one of its row groups.
+A format is a class with the methods of `Format`, in `_FORMATS` by file suffix.
 """
 
-import glob
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
+from typing import Literal
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from pipeline.corpus.document import BadFile, BadFileError, Columns, CorpusFile, Document, Format
+from pipeline.corpus.jsonl import JsonLines
+from pipeline.corpus.location import failures, find_files, list_folder, reason_of
+from pipeline.corpus.parquet import Parquet
+from pipeline.corpus.saved import BY_NAME, ArrowFile, NamedDataset, saved_files
 from pipeline.errors import InputError
 
-_ROWS_PER_BATCH = 1024
+_DESCRIBED_AT_ONCE = 16  # files; over a network most of the time is waiting
+_JSON = JsonLines()
+_PACKED = ("", ".gz", ".zst")
+_FORMATS: dict[str, Format] = {
+    ".parquet": Parquet(),
+    **{f"{suffix}{packed}": _JSON for suffix in (".jsonl", ".ndjson", ".json") for packed in _PACKED},
+    ".arrow": ArrowFile(),
+}
+_NAMED = NamedDataset()
+_IN_A_FOLDER = (
+    (".parquet",),
+    (".arrow",),
+    tuple(f"{suffix}{packed}" for suffix in (".jsonl", ".ndjson") for packed in _PACKED),
+    tuple(f".json{packed}" for packed in _PACKED),
+)
 
 
 @dataclass(frozen=True)
-class CorpusFile:
-    """One file: absolute path, size in bytes, rows in all, and rows of each row group."""
+class Corpus:
+    """The files of a corpus in its order, and those that were left out because they are damaged."""
 
-    path: str
-    size: int
-    rows: int
-    row_groups: list[int]
+    files: list[CorpusFile]
+    bad_files: list[BadFile]
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """One row. `id` is verbatim as a string, None where null (the caller counts it); a null text is ''."""
+def corpus_files(pattern: str, columns: Columns = Columns(), on_bad_file: Literal["error", "skip"] = "error") -> Corpus:
+    """The files of a glob (`**` allowed), a folder (searched in depth), one file or a data set, sorted by address.
 
-    id: str | None
-    url: str | None
-    text: str
-
-
-class _Format(Protocol):
-    def describe(self, path: str, text: str, id: str) -> CorpusFile: ...
-    def rows(self, path: str, row_group: int, start: int, stop: int, text: str, id: str) -> Iterator[Document]: ...
-
-
-def corpus_files(pattern: str, text: str = "text", id: str = "id") -> list[CorpusFile]:
-    """The files of a glob (`**` allowed), a folder (searched in depth) or one file, sorted by absolute path.
-
-    Only footers are read. Names that start with `.` or `_` are left out of a folder. Raises InputError where nothing
-    matches, a file has no known format or cannot be read, a column is missing or of a wrong type, or no row exists.
+    Addresses are local, `s3://`, `hf://` or `hf-dataset:`. Of Parquet files only footers are read, JSONL files are read
+    once. Names that start with `.` or `_` are left out of a folder, and it is read in one format, the first of those it
+    holds in the order of `_IN_A_FOLDER`: beside Parquet, JSON files are questions or descriptions.
+    Raises InputError where nothing matches, a file has no known format, a column is missing or of a wrong type, or no
+    row exists, and BadFileError at the first damaged file unless these are to be skipped.
     """
-    paths = _matches(pattern)
-    files = []
-    for path in paths:
-        if (kind := _FORMATS.get(Path(path).suffix)) is None:
-            formats = " or ".join(_FORMATS)
+    found = [(pattern, 0)] if pattern.startswith(BY_NAME) else sorted(_matches(pattern))
+    for path, _ in found:
+        if _format(path) is None:
             raise InputError(
-                f"corpus {pattern!r}: {path} is not a {formats} file; name such files, a folder or a glob."
+                f"corpus {pattern!r}: {path} is not a {_known()} file; name such files, a folder or a glob."
             )
-        files.append(kind.describe(path, text, id))
+
+    def describe(entry: tuple[str, int]) -> CorpusFile | BadFile:
+        path, size = entry
+        try:
+            return _of(path).describe(path, size, columns)
+        except BadFileError as problem:
+            if on_bad_file == "skip":
+                return problem.bad_file
+            raise
+        except failures(path) as problem:
+            raise InputError(f"corpus file {path} cannot be opened ({reason_of(problem)}).") from problem
+
+    with ThreadPoolExecutor(_DESCRIBED_AT_ONCE) as pool:
+        described = list(pool.map(describe, found))
+    files = [file for file in described if isinstance(file, CorpusFile)]
+    bad = [file for file in described if isinstance(file, BadFile)]
     if not any(file.rows for file in files):
-        raise InputError(f"corpus {pattern!r}: its {len(files)} files hold no rows; name a corpus with documents.")
-    return files
+        also = f" and {len(bad)} are damaged (the first, {bad[0].path}, {bad[0].reason})" if bad else ""
+        raise InputError(
+            f"corpus {pattern!r}: its {len(files)} files hold no rows{also}; name a corpus with documents."
+        )
+    _check_optional(pattern, files, columns)
+    return Corpus(files, bad)
 
 
 def read_rows(
-    path: str, row_group: int, start: int, stop: int, text: str = "text", id: str = "id"
+    path: str, row_group: int, start: int, stop: int, columns: Columns = Columns(), offset: int = 0
 ) -> Iterator[Document]:
-    """Stream rows [start, stop) of one row group, a record batch at a time; without a `url` column urls are None."""
-    return _FORMATS[Path(path).suffix].rows(path, row_group, start, stop, text, id)
+    """Stream rows [start, stop) of one row group, a few at a time. `offset`: the row group's, where the file has
+    offsets. Raises BadFileError where the file turns out to be damaged, after the rows before the damage."""
+    return _of(path).rows(path, row_group, start, stop, columns, offset)
 
 
-def _matches(pattern: str) -> list[str]:
-    target = Path(pattern)
-    if target.is_dir():
-        inside = [path for path in target.rglob("*") if path.suffix in _FORMATS and path.is_file()]
-        found = [str(path) for path in inside if not _hidden(path.relative_to(target))]
-        if not found:
-            names = ", ".join(sorted(path.name for path in target.iterdir())[:8]) or "nothing"
+def _of(path: str) -> Format:
+    kind = _format(path)
+    if kind is None:
+        raise InputError(f"corpus file {path} is not a {_known()} file.")
+    return kind
+
+
+def _format(path: str) -> Format | None:
+    if path.startswith(BY_NAME):
+        return _NAMED
+    return next((kind for suffix, kind in _FORMATS.items() if path.endswith(suffix)), None)
+
+
+def _known() -> str:
+    return ".parquet, .jsonl, .ndjson, .json (also .gz, .zst) or .arrow"
+
+
+def _check_optional(pattern: str, files: list[CorpusFile], columns: Columns) -> None:
+    there = {name for file in files for name in file.optional}
+    for setting, name in columns.optional.items():
+        if name not in there and (setting, name) != ("url", Columns.url):  # addresses are a bonus unless asked for
             raise InputError(
-                f"corpus {pattern!r}: the folder has no {' or '.join(_FORMATS)} file; it holds {names}. "
-                "Name the folder that holds the documents."
+                f"corpus {pattern!r}: no file has a column {name!r} for '{setting}'; set corpus.{setting} to one that "
+                "is there."
             )
-    else:
-        found = [path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path)]
-        found = [pattern] if target.is_file() else found  # A file whose own name holds * or [ is still that file.
-        if not found:
-            raise InputError(
-                f"corpus {pattern!r}: no file matches (seen from {os.getcwd()}); "
-                "give a Parquet file, a folder of them, or a quoted glob such as 'docs/*.parquet'."
-            )
-    return sorted(os.path.abspath(path) for path in found)
 
 
-def _hidden(path: Path) -> bool:
-    return any(part.startswith((".", "_")) for part in path.parts)
+def _matches(pattern: str) -> list[tuple[str, int]]:
+    folder = pattern if "://" in pattern else os.path.abspath(pattern)
+    files = list_folder(folder)
+    if files is None:
+        if found := find_files(pattern):
+            return found
+        raise InputError(
+            f"corpus {pattern!r}: no file matches (seen from {os.getcwd()}); "
+            "give a file, a folder of them, or a quoted glob such as 'docs/*.parquet'."
+        )
+    inside = saved_files(folder, files)
+    if inside is None:
+        shown = [(name, size) for name, size in files if not _hidden(name)]
+        kinds = ([entry for entry in shown if entry[0].endswith(suffixes)] for suffixes in _IN_A_FOLDER)
+        inside = next(filter(None, kinds), [])
+    if not inside:
+        names = ", ".join(sorted({name.split("/")[0] for name, _ in files})[:8]) or "nothing"
+        raise InputError(
+            f"corpus {pattern!r}: the folder has no {_known()} file; it holds {names}. "
+            "Name the folder that holds the documents."
+        )
+    return [(f"{folder.rstrip('/')}/{name}", size) for name, size in inside]
 
 
-class _Parquet:
-    def describe(self, path: str, text: str, id: str) -> CorpusFile:
-        try:
-            with pq.ParquetFile(path) as file:
-                meta, schema = file.metadata, file.schema_arrow
-        except (pa.ArrowException, OSError) as error:
-            reason = str(error).strip().splitlines()[0].rstrip(".")
-            raise InputError(
-                f"corpus file {path} cannot be read as Parquet ({reason}); replace or remove it."
-            ) from error
-        for setting, name, accepted in (("text", text, _is_string), ("id", id, _is_id)):
-            if name not in schema.names:
-                raise InputError(
-                    f"corpus file {path} has no column {name!r} for '{setting}'; its columns are "
-                    f"{', '.join(schema.names) or 'none'}. Set corpus.{setting} to one of them."
-                )
-            if not accepted(schema.field(name).type):
-                raise InputError(
-                    f"corpus file {path}: column {name!r} holds {schema.field(name).type}, which cannot serve as "
-                    f"'{setting}'; set corpus.{setting} to a string column."
-                )
-        groups = [meta.row_group(number).num_rows for number in range(meta.num_row_groups)]
-        return CorpusFile(path, os.path.getsize(path), sum(groups), groups)
-
-    def rows(self, path: str, row_group: int, start: int, stop: int, text: str, id: str) -> Iterator[Document]:
-        with pq.ParquetFile(path) as file:
-            has_url = "url" in file.schema_arrow.names
-            columns = list(dict.fromkeys([id, text, *(["url"] if has_url else [])]))
-            first = 0
-            # Batches, never the whole column: string columns over 2 GiB cannot be combined into one chunk.
-            for batch in file.iter_batches(_ROWS_PER_BATCH, row_groups=[row_group], columns=columns):
-                low, high = max(start - first, 0), min(stop - first, batch.num_rows)
-                first += batch.num_rows
-                if low < high:
-                    part = batch.slice(low, high - low)
-                    texts, ids = part.column(text).to_pylist(), part.column(id).to_pylist()
-                    urls = part.column("url").to_pylist() if has_url else [None] * len(ids)
-                    for key, url, body in zip(ids, urls, texts, strict=True):
-                        yield Document(None if key is None else str(key), None if url is None else str(url), body or "")
-                if first >= stop:
-                    return
-
-
-def _is_string(kind: pa.DataType) -> bool:
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-
-
-def _is_id(kind: pa.DataType) -> bool:
-    return _is_string(kind) or pa.types.is_integer(kind)
-
-
-_FORMATS: dict[str, _Format] = {".parquet": _Parquet()}
+def _hidden(name: str) -> bool:
+    return any(part.startswith((".", "_")) for part in name.split("/"))

@@ -1,11 +1,13 @@
 """Cutting documents into passages: character spans [start, stop) into the original text."""
 
+import copy
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from pipeline.errors import InputError
 
+Unit = Literal["tokens", "characters", "sentences"]
 Span = tuple[int, int]
 
 
@@ -29,7 +31,7 @@ class CharacterSplitter:
         spans: list[Span] = []
         for start in range(0, length, self.size - self.overlap):
             stop = min(start + self.size, length)
-            span = _stripped(text, start, stop)
+            span = stripped(text, start, stop)
             if span and (not spans or span[1] > spans[-1][1]):
                 spans.append(span)
             if stop == length:
@@ -69,21 +71,12 @@ class TokenSplitter:
         return [list(self._spans(text, encoding)) for text, encoding in zip(texts, encodings, strict=True)]
 
     def _spans(self, text: str, encoding: Any) -> Iterator[Span]:
-        words = encoding.word_ids
+        words, edges = encoding.word_ids, self._edges(text, encoding)
         count = len(words)
-        # Token i owns the characters from its start to the next token's; the first also owns what comes before it.
-        edges = [0, *(start for start, _ in encoding.offsets[1:]), len(text)] if count else []
         first = 0
         while first < count:
-            last = min(first + self.size, count)
-            cut = last
-            while cut > first and _inside_word(words, cut):
-                cut -= 1
-            if cut == first or _inside_word(words, first):
-                last = self._fit(text, edges, first, last if cut == first else cut)
-            else:
-                last = cut
-            if span := _stripped(text, edges[first], edges[last]):
+            last = self._end(text, words, edges, first)
+            if span := stripped(text, edges[first], edges[last]):
                 yield span
             if last == count:
                 return
@@ -91,6 +84,36 @@ class TokenSplitter:
             while following < last and _inside_word(words, following):
                 following += 1
             first = following
+
+    @staticmethod
+    def _edges(text: str, encoding: Any) -> list[int]:
+        """Token i owns the characters [edges[i], edges[i + 1]): from its start to the next token's; the first also owns
+        what comes before it."""
+        return [0, *(start for start, _ in encoding.offsets[1:]), len(text)] if len(encoding.offsets) else []
+
+    def _end(self, text: str, words: list[int | None], edges: list[int], first: int) -> int:
+        """The token after the longest window from token `first`."""
+        last = min(first + self.size, len(words))
+        cut = last
+        while cut > first and _inside_word(words, cut):
+            cut -= 1
+        if cut == first or _inside_word(words, first):
+            return self._fit(text, edges, first, last if cut == first else cut)
+        return cut
+
+    def _fits(self, text: str, words: list[int | None], edges: list[int], first: int, last: int) -> bool:
+        """Whether tokens [first, last) have at most `size` tokens when tokenised by themselves."""
+        if _inside_word(words, first) or _inside_word(words, last):
+            return len(self._tokenizer.encode(text[edges[first] : edges[last]], add_special_tokens=False)) <= self.size
+        return last - first <= self.size
+
+    def head(self, text: str, tokens: int) -> str:
+        """What the first `tokens` tokens of a text cover, cut as passages are."""
+        cutter = copy.copy(self)
+        cutter.size, cutter.overlap = tokens, 0
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        span = next(TokenSplitter._spans(cutter, text, encoding), (0, 0))
+        return text[slice(*span)]
 
     def _fit(self, text: str, edges: list[int], first: int, last: int) -> int:
         """Shorten a window that starts or ends inside a word until it has at most `size` tokens by itself."""
@@ -103,17 +126,20 @@ class TokenSplitter:
         return last
 
 
-def make_splitter(
-    unit: Literal["tokens", "characters"], size: int, overlap: int, tokenizer_folder: Path | None = None
-) -> Splitter:
-    """The splitter an index config asks for; `tokenizer_folder` is needed for tokens only."""
+def make_splitter(unit: Unit, size: int, overlap: int, tokenizer_folder: Path | None = None) -> Splitter:
+    """The splitter an index config asks for; `tokenizer_folder` is needed for tokens and sentences."""
+    from pipeline.corpus.split_sentences import SentenceSplitter
+
     if unit == "characters":
         return CharacterSplitter(size, overlap)
-    if unit != "tokens":
-        raise InputError(f"split.unit is {unit!r}; it can be 'tokens' or 'characters'.")
+    if unit not in ("tokens", "sentences"):
+        raise InputError(f"split.unit is {unit!r}; it can be 'tokens', 'sentences' or 'characters'.")
     if tokenizer_folder is None:
-        raise InputError("split.unit is 'tokens', but no tokenizer folder is known; name an encoder or use characters.")
-    return TokenSplitter(tokenizer_folder, size, overlap)
+        raise InputError(
+            f"split.unit is {unit!r}, but no tokenizer folder is known; name an encoder or use characters."
+        )
+    kind = TokenSplitter if unit == "tokens" else SentenceSplitter
+    return kind(tokenizer_folder, size, overlap)
 
 
 def _check(size: int, overlap: int) -> None:
@@ -126,7 +152,7 @@ def _inside_word(words: list[int | None], cut: int) -> bool:
     return 0 < cut < len(words) and words[cut] is not None and words[cut] == words[cut - 1]
 
 
-def _stripped(text: str, start: int, stop: int) -> Span | None:
+def stripped(text: str, start: int, stop: int) -> Span | None:
     piece = text[start:stop]
     bare = piece.lstrip()
     start += len(piece) - len(bare)

@@ -6,15 +6,18 @@ import numpy as np
 
 _BLOCK = 1 << 17  # characters looked at together: they fit into a processor's cache
 _STEPS = 8  # of white space after an end are skipped by arrays; longer gaps are few
-_CLOSED = "。！？"  # end a sentence with no space after them
+# End a sentence with no space after them: Chinese . ! ?, Arabic ?, Urdu ., Hindi . and double ., Amharic .
+_CLOSED = "。！？؟۔।॥።"
 _LINE = 10
+SENTENCES = 1  # raised when a text would be cut into other sentences
 _VISIBLE = re.compile(r"\S")
 
 
 def sentence_starts(text: str) -> np.ndarray:
     """Offsets of sentences' first characters, ascending: uint32 [n] (uint64 for texts of 2^32 characters or more).
 
-    A sentence ends at . ! or ? with white space after it, at 。！？, and at a blank line. White space alone is none.
+    A sentence ends at . ! or ? with white space after it, at 。！？ and their like (_CLOSED), and at a blank line.
+    White space alone is none.
     """
     found, gaps = list[np.ndarray](), [0]
     for first in range(0, len(text), _BLOCK):

@@ -1,12 +1,17 @@
 """What an index is built from and how: one YAML file (configs/indexes), checked whole before anything starts."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from pipeline.corpus.document import Columns
+from pipeline.corpus.split import Unit
 from pipeline.errors import InputError
 from pipeline.settings import explain, find_config, parse_set, read_mapping, set_value
+
+# Size and overlap by unit. Tokens: HLTCOE's passages. Sentences: the official LiveRAG indices'.
+SPLITS = {"tokens": (450, 0), "characters": (1000, 100), "sentences": (512, 0)}
 
 
 class _Section(BaseModel):
@@ -17,18 +22,52 @@ class CorpusConfig(_Section):
     path: str | None = None
     text: str = "text"
     id: str = "id"
+    url: str = "url"
+    title: str | None = None
+    title_tokens: int = Field(32, gt=0)
+    on_bad_file: Literal["error", "skip"] = "error"
+
+    @property
+    def columns(self) -> Columns:
+        return Columns(self.text, self.id, self.url, self.title)
 
 
 class SplitConfig(_Section):
-    unit: Literal["tokens", "characters"] = "tokens"
+    """`size` and `overlap` left null are the unit's own."""
+
+    unit: Unit = "tokens"
     size: int = Field(450, gt=0)
     overlap: int = Field(0, ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_unit(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or not isinstance(unit := values.get("unit", "tokens"), str):
+            return values
+        size, overlap = SPLITS.get(unit, SPLITS["tokens"])
+        overlap = 0 if values.get("size") is not None else overlap  # the usual overlap belongs to the usual size
+        given = {key: value for key, value in values.items() if value is not None}
+        return {"size": size, "overlap": overlap} | given
 
     @model_validator(mode="after")
     def _moves_forward(self) -> "SplitConfig":
         if self.overlap >= self.size:
             raise ValueError(f"overlap {self.overlap} must be smaller than size {self.size}")
         return self
+
+    def check_room(self, room: int, title_tokens: int | None, source: str) -> None:
+        """Raises InputError where a checkpoint that reads `room` tokens of a passage would not read all of one, with
+        its title and the line break after it where `title_tokens` are set apart for that. Of passages measured in
+        characters the tokens are not known."""
+        title = 0 if title_tokens is None else title_tokens + 1
+        if self.unit == "characters" or self.size + title <= room:
+            return
+        also = f" and its title up to {title} (corpus.title_tokens and a line break)" if title else ""
+        fits = f"set split.size={room - title} or smaller" if room > title else "set corpus.title_tokens smaller"
+        raise InputError(
+            f"split.size is {self.size} tokens{also}, but {source} reads {room} of a passage (doc_maxlen {room + 3} "
+            f"less 3 markers); {fits}, or the profile's models.NAME.doc_maxlen larger where the model reads more"
+        )
 
 
 class EncoderConfig(_Section):
@@ -85,6 +124,15 @@ class IndexConfig(_Section):
     shards: ShardsConfig = ShardsConfig()
     lexical: LexicalConfig = LexicalConfig()
     estimate: EstimateConfig = Field(EstimateConfig(), exclude=True)  # no part of an index or its fingerprint
+
+    @model_validator(mode="after")
+    def _titles_fit(self) -> "IndexConfig":
+        if self.corpus.title is not None and self.split.unit == "characters":
+            raise ValueError(
+                "corpus.title needs split.unit tokens or sentences: whether title and passage fit into the model is "
+                "counted in tokens"
+            )
+        return self
 
 
 def load_index_config(

@@ -7,6 +7,7 @@ command run again continues it, or finds it done.
 from dataclasses import asdict, replace
 from typing import Any
 
+from pipeline.corpus.document import BadFile
 from pipeline.corpus.plan import ShardPlan, plan_shards
 from pipeline.corpus.read import corpus_files
 from pipeline.errors import InputError
@@ -26,8 +27,10 @@ def open_plan(home: Home) -> Plan:
 
 def with_additions(plan: Plan, home: Home) -> Plan:
     """The plan of a build with the shards that were added later."""
-    added = [ShardPlan.from_dict(shard) for entry in _additions(home) for shard in entry["shards"]]
-    return replace(plan, shards=[*plan.shards, *added])
+    entries = _additions(home)
+    shards = [ShardPlan.from_dict(shard) for entry in entries for shard in entry["shards"]]
+    bad = [BadFile(**file) for entry in entries for file in entry["bad_files"]]
+    return replace(plan, shards=[*plan.shards, *shards], bad_files=[*plan.bad_files, *bad])
 
 
 def freeze_addition(home: Home, pattern: str, spec: ModelSpec) -> tuple[Plan, list[str]]:
@@ -42,9 +45,8 @@ def freeze_addition(home: Home, pattern: str, spec: ModelSpec) -> tuple[Plan, li
     if manifest is None:
         raise InputError(f"{home} is not finished; run the `tartan index` command that began it again, then --add")
     plan.checkpoint.check(spec, home)
-    corpus = plan.config.corpus.model_copy(update={"path": pattern})
-    files = corpus_files(pattern, corpus.text, corpus.id)
-    facts = file_facts(files)
+    corpus = corpus_files(pattern, plan.config.corpus.columns, plan.config.corpus.on_bad_file)
+    facts = file_facts(corpus.files)
     additions = _additions(home)
     for entry in additions:
         if entry["files"] == facts:
@@ -60,10 +62,11 @@ def freeze_addition(home: Home, pattern: str, spec: ModelSpec) -> tuple[Plan, li
     for name, fact in facts.items():
         if any(known.get(name) == fact for known in there):
             raise InputError(f"{home} holds {name} ({fact['bytes']} bytes, {fact['rows']} rows) already; leave it out")
-    shards = plan_shards(files, plan.config.shards.documents)
+    shards = plan_shards(corpus.files, plan.config.shards.documents)
     first = 1 + max(int(shard.shard) for shard in plan.shards)
     shards = [replace(shard, shard=f"{first + number:05d}") for number, shard in enumerate(shards)]
-    body = to_json({"files": facts, "shards": [asdict(shard) for shard in shards]})
+    bad = [asdict(file) for file in corpus.bad_files]
+    body = to_json({"files": facts, "shards": [asdict(shard) for shard in shards], "bad_files": bad})
     name = f"additions/{1 + len(additions):04}.json"
     if not home.create(name, body) and home.read(name) != body:
         raise InputError(f"{home}: another command began to add files meanwhile; run this one again when it is done")

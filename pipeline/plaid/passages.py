@@ -1,8 +1,11 @@
 """The passage store of a shard: one Arrow IPC file `passages.arrow`, memory-mapped, text by passage in O(1).
 
 Columns: doc_id string, url string, text string, start int64 (first character in the document), chunk int32 (number of
-the passage in its document). Record batches hold BATCH passages, the last one fewer: passage n is row n % BATCH of
-batch n // BATCH.
+the passage in its document); and, of a corpus with `corpus.title`, title string. Record batches hold BATCH passages,
+the last one fewer: passage n is row n % BATCH of batch n // BATCH.
+
+A title belongs to what is searched, not to what is read: the encoder and BM25 get title, line break and text (`piece`),
+while `text` stays document[start : start + len(text)], so that offsets, snippets and citations never meet the title.
 """
 
 from collections import Counter
@@ -13,15 +16,18 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from pipeline.corpus.plan import ShardPlan
-from pipeline.corpus.read import Document, read_rows
-from pipeline.corpus.split import Splitter
+from pipeline.corpus.document import BadFileError, Document, is_blank
+from pipeline.corpus.ids import IdWriter
+from pipeline.corpus.plan import ShardPlan, Slice
+from pipeline.corpus.read import read_rows
+from pipeline.corpus.split import Splitter, TokenSplitter
 from pipeline.errors import InputError
 from pipeline.plaid.config import CorpusConfig
 from pipeline.storage import Home
 
 T = TypeVar("T")
 BATCH = 1024
+_CHARACTERS = 8 << 20  # of documents split together
 NAMED = 20  # ids listed by name in a report, of each kind of problem
 SCHEMA = pa.schema(
     [("doc_id", pa.string()), ("url", pa.string()), ("text", pa.string()), ("start", pa.int64()), ("chunk", pa.int32())]
@@ -29,25 +35,33 @@ SCHEMA = pa.schema(
 
 
 def write_passages(shard: ShardPlan, corpus: CorpusConfig, splitter: Splitter, folder: Path) -> dict[str, Any]:
-    """Reads, splits and stores a shard's documents. Returns counts: documents, passages, and `problems`:
-    kind -> {count, ids (the first NAMED)}. An empty text has no passage and is reported; a document without an id is
-    called `file:row group:row`; a document whose id its shard has already seen keeps its passages and is reported.
+    """Reads, splits and stores a shard's documents, and their ids for `duplicate_ids`. Returns counts: documents,
+    passages, and `problems`: kind -> {count, ids (the first NAMED)}.
+
+    - empty text: null, white space, or characters without width alone: no passage
+    - no id: the document is called `file:row group:row`
+    - not Unicode: lone surrogates or bytes that are not UTF-8, each replaced by U+FFFD
+    - title cut: to its first `corpus.title_tokens` tokens
+    - bad file: damage met in reading, where `corpus.on_bad_file` is skip: the rest of the slice is left out
     """
     problems = _Problems()
     documents = passages = 0
 
     def rows() -> Iterator[dict[str, Any]]:
         nonlocal documents
-        seen: set[str] = set()
         for group in _groups(_documents(shard, corpus, problems)):
-            splits = splitter.split_batch([document.text for _, document in group])
+            texts = ["" if is_blank(document.text) else document.text for _, document in group]
+            splits = splitter.split_batch(texts)
             for (name, document), spans in zip(group, splits, strict=True):
                 documents += 1
+                ids.add(name)
+                title = _title(document, corpus, splitter)
                 if not spans:
                     problems.add("empty text", name)
-                if name in seen:
-                    problems.add("duplicate id within a shard", name)
-                seen.add(name)
+                if document.repaired:
+                    problems.add("not Unicode", name)
+                if spans and len(title or "") < len((document.title or "").strip()):
+                    problems.add("title cut", name)
                 for chunk, (start, stop) in enumerate(spans):
                     yield {
                         "doc_id": name,
@@ -55,11 +69,17 @@ def write_passages(shard: ShardPlan, corpus: CorpusConfig, splitter: Splitter, f
                         "text": document.text[start:stop],
                         "start": start,
                         "chunk": chunk,
+                        "title": title,
                     }
 
-    with pa.OSFile(str(folder / "passages.arrow"), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
-        for batch in _groups(rows()):
-            writer.write_batch(pa.RecordBatch.from_pylist(batch, SCHEMA))
+    schema = SCHEMA if corpus.title is None else SCHEMA.append(pa.field("title", pa.string()))
+    with (
+        IdWriter(folder) as ids,
+        pa.OSFile(str(folder / "passages.arrow"), "wb") as sink,
+        pa.ipc.new_file(sink, schema) as writer,
+    ):
+        for batch in _batches(rows()):
+            writer.write_batch(pa.RecordBatch.from_pylist(batch, schema))
             passages += len(batch)
     return {"documents": documents, "passages": passages, "problems": problems.report()}
 
@@ -95,8 +115,14 @@ class PassageStore:
         return self._reader.num_record_batches
 
     def piece(self, number: int) -> list[str]:
-        """The texts of one piece, in order."""
-        return self._reader.get_batch(number)["text"].to_pylist()
+        """The texts of one piece as they are searched, in order: titles, where there are any, before the passages."""
+        batch = self._reader.get_batch(number)
+        texts = batch["text"].to_pylist()
+        if "title" not in batch.schema.names:
+            return texts
+        return [
+            f"{title}\n{text}" if title else text for title, text in zip(batch["title"].to_pylist(), texts, strict=True)
+        ]
 
 
 def open_passages(home: Home, shard: str) -> PassageStore:
@@ -118,19 +144,47 @@ class _Problems:
         return {kind: {"count": self._count[kind], "ids": self._ids[kind]} for kind in sorted(self._count)}
 
 
-def _groups(items: Iterator[T]) -> Iterator[list[T]]:
+def _batches(items: Iterator[T]) -> Iterator[list[T]]:
     while group := list(islice(items, BATCH)):
         yield group
+
+
+def _groups(documents: Iterator[tuple[str, Document]]) -> Iterator[list[tuple[str, Document]]]:
+    """Documents to split together: BATCH of them, or fewer long ones."""
+    group: list[tuple[str, Document]] = []
+    characters = 0
+    for item in documents:
+        group.append(item)
+        characters += len(item[1].text)
+        if len(group) == BATCH or characters >= _CHARACTERS:
+            yield group
+            group, characters = [], 0
+    if group:
+        yield group
+
+
+def _title(document: Document, corpus: CorpusConfig, splitter: Splitter) -> str | None:
+    if not document.title or not isinstance(splitter, TokenSplitter):
+        return None
+    return splitter.head(document.title, corpus.title_tokens) or None
 
 
 def _documents(shard: ShardPlan, corpus: CorpusConfig, problems: _Problems) -> Iterator[tuple[str, Document]]:
     """(name, document): a document's name is its id, or its place where it has none."""
     for part in shard.slices:
-        rows = read_rows(part.path, part.row_group, part.start, part.stop, corpus.text, corpus.id)
-        for row, document in enumerate(rows, part.start):
+        for row, document in enumerate(_rows(part, corpus, problems), part.start):
             if document.id is None or not document.id.strip():
                 place = f"{Path(part.path).name}:{part.row_group}:{row}"
                 problems.add("no id", place)
                 yield place, document
             else:
                 yield document.id, document
+
+
+def _rows(part: Slice, corpus: CorpusConfig, problems: _Problems) -> Iterator[Document]:
+    try:
+        yield from read_rows(part.path, part.row_group, part.start, part.stop, corpus.columns, part.offset)
+    except BadFileError as problem:
+        if corpus.on_bad_file == "error":
+            raise
+        problems.add("bad file", f"{problem.bad_file.path} {problem.bad_file.reason}")

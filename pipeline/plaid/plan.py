@@ -8,14 +8,16 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
 
+from pipeline.corpus.document import BadFile, CorpusFile
 from pipeline.corpus.plan import ShardPlan, plan_shards
-from pipeline.corpus.read import CorpusFile, corpus_files
+from pipeline.corpus.read import corpus_files
 from pipeline.errors import InputError
+from pipeline.lexical.sentences import SENTENCES
 from pipeline.lexical.terms import RULES
 from pipeline.models.resolve import model_fingerprint, resolve_model
 from pipeline.plaid.checkpoint import read_settings
 from pipeline.plaid.codec import check_nbits
-from pipeline.plaid.config import IndexConfig, LexicalConfig
+from pipeline.plaid.config import CorpusConfig, IndexConfig, LexicalConfig, SplitConfig
 from pipeline.profile import ModelSpec
 from pipeline.storage import Home, to_json
 from pipeline.storage.local import LocalHome
@@ -72,12 +74,13 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a build does: settings, checkpoint, and the documents of each shard."""
+    """What a build does: settings, checkpoint, the documents of each shard, and the damaged files left out."""
 
     config: IndexConfig
     checkpoint: Checkpoint
     shards: list[ShardPlan]
     fingerprint: dict[str, Any]
+    bad_files: list[BadFile]
 
     def shard(self, name: str) -> ShardPlan:
         return next(shard for shard in self.shards if shard.shard == name)
@@ -92,6 +95,7 @@ class Plan:
             "checkpoint": asdict(self.checkpoint),
             "shards": [asdict(shard) for shard in self.shards],
             "fingerprint": self.fingerprint,
+            "bad_files": [asdict(file) for file in self.bad_files],
         }
 
     @classmethod
@@ -101,27 +105,25 @@ class Plan:
             Checkpoint(**held["checkpoint"]),
             [ShardPlan.from_dict(shard) for shard in held["shards"]],
             held["fingerprint"],
+            [BadFile(**file) for file in held["bad_files"]],
         )
 
 
 def make_plan(config: IndexConfig, spec: ModelSpec) -> Plan:
     """Lists the corpus and checks everything that can be known before work starts.
 
-    Raises InputError: no corpus files, a column missing, nbits that does not divide the dimension, passages longer
-    than the checkpoint reads.
+    Raises InputError: no corpus files, a damaged one unless such are skipped, a column missing, nbits that does not
+    divide the dimension, passages (titles included) longer than the checkpoint reads.
     """
-    files = corpus_files(str(config.corpus.path), config.corpus.text, config.corpus.id)
+    corpus = corpus_files(str(config.corpus.path), config.corpus.columns, config.corpus.on_bad_file)
     checkpoint = Checkpoint.of(spec)
     check_nbits(checkpoint.dim, config.codec.nbits)
     room = checkpoint.doc_maxlen - 3  # [CLS], the document marker, [SEP]
-    if config.split.unit == "tokens" and config.split.size > room:
-        raise InputError(
-            f"split.size is {config.split.size} tokens, but {checkpoint.source} reads {room} of a passage "
-            f"(doc_maxlen {checkpoint.doc_maxlen} less 3 markers); set split.size={room} or smaller, or the profile's "
-            "models.NAME.doc_maxlen larger where the model reads more"
-        )
-    shards = plan_shards(files, config.shards.documents)
-    return Plan(config, checkpoint, shards, _fingerprint(config, checkpoint, spec, files))
+    title_tokens = config.corpus.title_tokens if config.corpus.title else None
+    config.split.check_room(room, title_tokens, checkpoint.source)
+    shards = plan_shards(corpus.files, config.shards.documents)
+    fingerprint = _fingerprint(config, checkpoint, spec, corpus.files)
+    return Plan(config, checkpoint, shards, fingerprint, corpus.bad_files)
 
 
 def freeze_plan(plan: Plan, home: Home) -> None:
@@ -169,7 +171,9 @@ def _fingerprint(
     return {
         "format": FORMAT,
         "versions": {name: version(name) for name in VERSIONED},
-        **config.model_dump(exclude={"corpus": {"path"}, "encoder": True, "lexical": True}),
+        **config.model_dump(exclude={"corpus", "split", "encoder", "lexical"}),
+        "corpus": _corpus(config.corpus),
+        "split": _split(config.split),
         "lexical": _lexical(config.lexical),
         "checkpoint": {name: getattr(checkpoint, name) for name in ("fingerprint", "dim", "doc_maxlen")},
         "encoder": {"dtype": spec.dtype, "batch_tokens": spec.batch_tokens},  # both move the last bits of vectors
@@ -181,6 +185,17 @@ def file_facts(files: list[CorpusFile]) -> dict[str, dict[str, int]]:
     """Which files a corpus has: names below their common folder, since a moved corpus is the same corpus."""
     root = os.path.commonpath([os.path.dirname(file.path) for file in files])
     return {os.path.relpath(file.path, root): {"bytes": file.size, "rows": file.rows} for file in files}
+
+
+def _corpus(config: CorpusConfig) -> dict[str, Any]:
+    """The section without what says where the corpus is, and without what becomes of damaged files: the list of those
+    that are in the index has that, and a build that met one may go on without it."""
+    return config.model_dump(exclude={"path", "on_bad_file"})
+
+
+def _split(config: SplitConfig) -> dict[str, Any]:
+    """The section, and which rules find sentences."""
+    return {**config.model_dump(), **({"unit_rules": SENTENCES} if config.unit == "sentences" else {})}
 
 
 def _lexical(config: LexicalConfig) -> dict[str, Any]:

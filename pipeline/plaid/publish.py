@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from pipeline.corpus.ids import HASHES, NAMES, duplicate_ids
 from pipeline.errors import InputError, UnfinishedError
 from pipeline.lexical import build as lexical
 from pipeline.plaid.manifest import latest, put
@@ -89,29 +90,39 @@ def publish_step(
     }
     if held is None or {**values, "generation": held["generation"]} != held:
         values["generation"] = 1 if held is None else held["generation"] + 1
-        home.write("report.json", to_json(report(home, values)))
+        home.write("report.json", to_json(report(plan, home, values)))
         put(home, values)
     home.clean()
     return latest(home) or values
 
 
-def report(home: Home, manifest: Mapping[str, Any]) -> dict[str, Any]:
+def report(plan: Plan, home: Home, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """What was built, what was odd in the corpus, and where the time went."""
-    problems: dict[str, dict[str, Any]] = {}
-    for shard in manifest["shards"]:
-        for kind, found in home.need(f"passages/{shard['shard']}")["problems"].items():
-            entry = problems.setdefault(kind, {"count": 0, "ids": []})
-            entry["count"] += found["count"]
-            entry["ids"] += found["ids"]
     return {
         **{total: manifest[total] for total in (*TOTALS, "centroids")},
         "shards": len(manifest["shards"]),
         "bytes": sum(shard["bytes"] for shard in manifest["shards"]),
         "missing": manifest["missing"],
         "dropped": manifest["dropped"],
-        "problems": problems,
+        "bad_files": [asdict(file) for file in plan.bad_files],
+        "problems": _problems(home, [shard["shard"] for shard in manifest["shards"]]),
         "steps": timings(home),
     }
+
+
+def _problems(home: Home, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """kind -> {count, ids}: the shards' own, and ids that several documents of the collection have; these keep their
+    passages."""
+    records = [home.need(f"passages/{name}") for name in names]
+    problems: dict[str, dict[str, Any]] = {}
+    for record in records:
+        for kind, found in record["problems"].items():
+            entry = problems.setdefault(kind, {"count": 0, "ids": []})
+            entry["count"] += found["count"]
+            entry["ids"] += found["ids"]
+    hashes = [home.fetch(record, [HASHES]) / HASHES for record in records]
+    duplicates = duplicate_ids(hashes, names=lambda number: home.fetch(records[number], [NAMES]) / NAMES)
+    return problems | ({"duplicate id": duplicates} if duplicates["count"] else {})
 
 
 def _entry(home: Home, name: str, parts: Sequence[str]) -> tuple[dict[str, Any], list[str]]:

@@ -2,7 +2,7 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -54,8 +54,9 @@ class Home(ABC):
         """Brings an attempt's `files` to the folder `target` of this home, whole or not at all; fine if it is there."""
 
     @abstractmethod
-    def fetch(self, record: Record) -> Path:
-        """A local folder with a commit's files: itself, or a verified copy that this node's processes share."""
+    def fetch(self, record: Record, only: Collection[str] | None = None) -> Path:
+        """A local folder with a commit's files, or with `only` some: itself, or a verified copy that this node's
+        processes share."""
 
     @abstractmethod
     def damage(self, record: Record) -> list[str]:

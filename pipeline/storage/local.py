@@ -5,7 +5,7 @@ import shutil
 import socket
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,7 @@ class LocalHome(Home):
                 raise  # the disk is full or read-only: not a race that somebody else has won
         sync(home.parent)
 
-    def fetch(self, record: Record) -> Path:
+    def fetch(self, record: Record, only: Collection[str] | None = None) -> Path:
         return self.root / record["folder"]
 
     def damage(self, record: Record) -> list[str]:

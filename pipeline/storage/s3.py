@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import sha256
@@ -112,7 +112,7 @@ class S3Home(Home):
                     "again"
                 )
 
-    def fetch(self, record: Record) -> Path:
+    def fetch(self, record: Record, only: Collection[str] | None = None) -> Path:
         """Downloaded once per node, each file checked against its sha256."""
 
         def download(file: str, path: Path) -> None:
@@ -120,7 +120,9 @@ class S3Home(Home):
             with self._telling(name):
                 _client().download_file(self.bucket, self._key(name), str(path))
 
-        return cached_folder(f"{self}/{record['folder']}", record["files"], download)
+        files = {name: facts for name, facts in record["files"].items() if only is None or name in only}
+        part = "" if only is None else "#" + ",".join(sorted(only))
+        return cached_folder(f"{self}/{record['folder']}{part}", files, download)
 
     def refers(self) -> bool:
         return True

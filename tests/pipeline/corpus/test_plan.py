@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.corpus.document import CorpusFile
 from pipeline.corpus.plan import ShardPlan, Slice, plan_shards
-from pipeline.corpus.read import CorpusFile
 from pipeline.errors import InputError
 
 

@@ -167,7 +167,7 @@ def test_make_splitter() -> None:
     tokens, characters = make_splitter("tokens", 10, 0, FOLDER), make_splitter("characters", 10, 0)
     assert isinstance(tokens, TokenSplitter)
     assert isinstance(characters, CharacterSplitter)
-    with pytest.raises(InputError, match="'words'; it can be 'tokens' or 'characters'"):
+    with pytest.raises(InputError, match="'words'; it can be 'tokens', 'sentences' or 'characters'"):
         make_splitter("words", 10, 0)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no tokenizer folder"):
         make_splitter("tokens", 10, 0)

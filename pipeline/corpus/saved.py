@@ -1,0 +1,135 @@
+"""Hugging Face data sets: a folder that `save_to_disk` wrote (Arrow files), and one named as on the hub.
+
+By name: `hf-dataset:NAME[@REVISION][:CONFIG[:SPLIT]]`, the split being train where none is given; NAME is a name on the
+hub or a local folder, whatever `datasets.load_dataset` takes. Each machine prepares it in its own cache.
+"""
+
+import json
+import posixpath
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline.corpus.document import (
+    ROWS_PER_BATCH,
+    BadFileError,
+    Columns,
+    CorpusFile,
+    Document,
+    check_columns,
+    documents_of,
+)
+from pipeline.corpus.location import is_damage, open_file, reason_of
+from pipeline.errors import InputError
+
+BY_NAME = "hf-dataset:"
+
+
+class ArrowFile:
+    """An Arrow file as `datasets` writes them: one stream of record batches, in which batches are skipped unread."""
+
+    def describe(self, path: str, size: int, columns: Columns) -> CorpusFile:
+        rows = 0
+        for batch in _batches(path):
+            rows += batch.num_rows
+        schema = _schema(path)
+        check_columns(path, schema, columns)
+        return CorpusFile(path, size, rows, [rows], optional=tuple(columns.there(schema.names)))
+
+    def rows(
+        self, path: str, row_group: int, start: int, stop: int, columns: Columns, offset: int
+    ) -> Iterator[Document]:
+        first = 0
+        for batch in _batches(path):
+            low, high = max(start - first, 0), min(stop - first, batch.num_rows)
+            first += batch.num_rows
+            for row in range(low, high, ROWS_PER_BATCH):
+                yield from documents_of(batch.slice(row, min(ROWS_PER_BATCH, high - row)), columns)
+            if first >= stop:
+                return
+
+
+class NamedDataset:
+    """A data set by name, as one file with one row group."""
+
+    def describe(self, path: str, size: int, columns: Columns) -> CorpusFile:
+        data = _load(path)
+        check_columns(path, data.features.arrow_schema, columns)
+        held = data.dataset_size or data.data.nbytes
+        names = tuple(columns.there(data.column_names))
+        return CorpusFile(path, held, len(data), [len(data)], optional=names)
+
+    def rows(
+        self, path: str, row_group: int, start: int, stop: int, columns: Columns, offset: int
+    ) -> Iterator[Document]:
+        data = _load(path)
+        data = data.select_columns(columns.there(data.column_names)).select(range(start, stop))
+        for table in data.with_format("arrow").iter(ROWS_PER_BATCH):
+            yield from documents_of(table, columns)
+
+
+def saved_files(folder: str, files: list[tuple[str, int]]) -> list[tuple[str, int]] | None:
+    """Of a folder's files, those that hold the rows of a saved data set; None where it is none.
+
+    Raises InputError where the folder holds several splits: which one is meant must be said.
+    """
+    sizes = dict(files)
+    if "dataset_dict.json" in sizes:
+        splits = json.loads(_read(posixpath.join(folder, "dataset_dict.json")))["splits"]
+        if len(splits) != 1:
+            raise InputError(
+                f"corpus {folder!r} is a saved data set of {len(splits)} splits ({', '.join(splits)}); name one of "
+                f"them, such as {posixpath.join(folder, splits[0])!r}."
+            )
+        inside = [(name.split("/", 1)[1], size) for name, size in files if name.startswith(f"{splits[0]}/")]
+        found = saved_files(posixpath.join(folder, splits[0]), inside)
+        return found and [(f"{splits[0]}/{name}", size) for name, size in found]
+    if "state.json" not in sizes:
+        return None
+    state = json.loads(_read(posixpath.join(folder, "state.json")))
+    names = [part["filename"] for part in state.get("_data_files") or []]
+    if absent := [name for name in names if name not in sizes]:
+        raise InputError(f"corpus {folder!r}: its state.json names {absent[0]}, which is not there; save it again.")
+    return sorted((name, sizes[name]) for name in names)
+
+
+def _read(path: str) -> bytes:
+    with open_file(path) as file:
+        return file.read()
+
+
+def _reader(path: str) -> pa.RecordBatchReader:
+    source = open_file(path) if "://" in path else pa.memory_map(path)
+    return pa.ipc.open_stream(source)
+
+
+def _schema(path: str) -> pa.Schema:
+    return _reader(path).schema
+
+
+def _batches(path: str) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from _reader(path)
+    except (pa.ArrowException, OSError) as problem:
+        if is_damage(problem):
+            raise BadFileError(path, f"is damaged: not an Arrow stream ({reason_of(problem)})") from problem
+        raise
+
+
+@lru_cache(maxsize=4)
+def _load(path: str) -> Any:
+    import datasets
+
+    name, _, rest = path.removeprefix(BY_NAME).partition(":")
+    name, _, revision = name.partition("@")
+    config, _, split = rest.partition(":")
+    try:
+        data = datasets.load_dataset(name, config or None, split=split or "train", revision=revision or None)
+    except (OSError, ValueError, datasets.exceptions.DatasetsError) as problem:
+        raise InputError(
+            f"corpus {path!r}: the data set cannot be loaded ({reason_of(problem)}); give "
+            f"{BY_NAME}NAME[@REVISION][:CONFIG[:SPLIT]] of one that is on the hub or in a local folder."
+        ) from problem
+    return data
