@@ -47,7 +47,7 @@ def open_file(path: str) -> pa.NativeFile:
     return _filesystem(scheme, inside.split("/")[0]).open_input_file(inside)
 
 
-def failures(path: str) -> tuple[type[BaseException], ...]:
+def failures(path: str) -> tuple[type[Exception], ...]:
     """What may be raised in listing or opening an address."""
     if not path.startswith("hf://"):
         return OSError, pa.ArrowException

@@ -84,8 +84,21 @@ def test_a_service_that_fails_is_no_damage(server: S3Server, bucket: str) -> Non
     assert is_damage(pa.ArrowInvalid("magic bytes"))
 
 
-def test_a_repository_on_the_hub(tmp_path: Path) -> None:
+def against_hub(script: str, endpoint: str, home: Path) -> subprocess.CompletedProcess[str]:
     """In a process of its own, because the hub's address is read when its library is imported."""
+    environment = os.environ | {"HF_ENDPOINT": endpoint, "HF_HOME": str(home / "home"), "HF_HUB_OFFLINE": "0"}
+    return subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_a_hub_that_does_not_answer(tmp_path: Path) -> None:
+    script = "from pipeline.corpus.read import corpus_files; corpus_files('hf://datasets/a/b')"
+    done = against_hub(script, "http://127.0.0.1:9", tmp_path)
+    assert "InputError: corpus 'hf://datasets/a/b' cannot be listed (" in done.stderr.splitlines()[-1]
+
+
+def test_a_repository_on_the_hub(tmp_path: Path) -> None:
     data = tmp_path / "repo" / "data"
     data.mkdir(parents=True)
     (data / "1.parquet").write_bytes(parquet(["a", "b", "c"]))
@@ -103,10 +116,7 @@ except InputError as problem:
     print(problem)
 """
     with hub(tmp_path / "repo") as endpoint:
-        environment = os.environ | {"HF_ENDPOINT": endpoint, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
-        done = subprocess.run(
-            [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120, check=False
-        )
+        done = against_hub(script, endpoint, tmp_path)
     assert done.returncode == 0, done.stderr
     both = [f"hf://datasets/{REPO}/data/{n}.parquet" for n in (0, 1)]
     texts = [f"text of {row}" for row in "dabc"]
