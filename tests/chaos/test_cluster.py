@@ -1,4 +1,4 @@
-"""Nodes of a cluster that join and die while a build runs: shards in hand are done elsewhere, the bytes are the same."""
+"""Nodes of a cluster that join and die while a build runs: shards in hand are done elsewhere, same bytes."""
 
 from collections.abc import Iterator
 from pathlib import Path

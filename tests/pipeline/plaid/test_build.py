@@ -174,7 +174,7 @@ def test_empty_texts_and_odd_ids_are_counted_and_shift_nothing(tmp_path: Path) -
     manifest = build_index(plan_of(write_corpus(tmp_path / "corpus", documents)), out)
     report = read_json(out / "report.json")
     assert report["problems"]["empty text"] == {"count": 5, "ids": ["d1", "d2", "d4", "d6", "d7"]}
-    assert report["problems"]["duplicate id within a shard"] == {"count": 1, "ids": ["d0"]}
+    assert report["problems"]["duplicate id"] == {"count": 1, "ids": ["d0"]}
     assert report["problems"]["no id"] == {"count": 1, "ids": ["part-005.parquet:0:0"]}
     assert manifest["documents"] == 8
     hits = LocalSearcher(out, StubEncoder()).search(SearchRequest(["word5x1 word5x2 word5x3"], 1))[0]

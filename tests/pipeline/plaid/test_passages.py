@@ -94,7 +94,6 @@ def test_every_odd_document_is_counted_and_named_and_shifts_nothing(tmp_path: Pa
         assert record["problems"] == {
             "empty text": {"count": 4, "ids": ["null", "empty", "white", "zero width"]},
             "not Unicode": {"count": 1, "ids": ["surrogate"]},
-            "duplicate id within a shard": {"count": 1, "ids": ["one"]},
             "no id": {"count": 2, "ids": ["a.jsonl:0:9", "a.jsonl:0:10"]},
         }
         assert [(passage["doc_id"], passage["text"]) for passage in passages] == [

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import storage
 from pipeline.errors import InputError
 from pipeline.plaid.config import IndexConfig, SplitConfig, load_index_config
-from pipeline.plaid.plan import Plan, _as_dict, check_out, make_plan
+from pipeline.plaid.plan import Plan, check_out, freeze_plan, make_plan
 from pipeline.profile import ModelSpec
+from pipeline.storage import Home, open_home
 
 SPEC = ModelSpec(engine="late-interaction", source="embedded:minilm-colbert")
 
@@ -19,12 +19,11 @@ def plan_of(corpus: Path, *sets: str) -> Plan:
     return make_plan(load_index_config("default", str(corpus), list(sets)), SPEC)
 
 
-def held(tmp_path: Path, corpus: Path, *sets: str) -> Path:
-    """A folder with the plan of a build that was begun."""
-    out = tmp_path / "out"
-    out.mkdir(exist_ok=True)
-    (out / "plan.json").write_bytes(storage.to_json(_as_dict(plan_of(corpus, *sets))))
-    return out
+def held(tmp_path: Path, corpus: Path, *sets: str) -> Home:
+    """A home that holds the corpus's plan."""
+    home = open_home(tmp_path / "out")
+    freeze_plan(plan_of(corpus, *sets), home)
+    return home
 
 
 @pytest.fixture
@@ -64,17 +63,6 @@ def test_a_moved_corpus_is_the_same_and_a_changed_file_is_not(tmp_path: Path, co
         check_out(plan_of(tmp_path / "moved"), out)
 
 
-def test_a_build_begun_before_these_settings_goes_on(tmp_path: Path, corpus: Path) -> None:
-    out = held(tmp_path, corpus)
-    plan = storage.read_json(out / "plan.json")
-    plan["fingerprint"]["corpus"] = {"text": "text", "id": "id"}
-    del plan["bad_files"]
-    (out / "plan.json").write_bytes(storage.to_json(plan))
-    check_out(plan_of(corpus), out)
-    with pytest.raises(InputError, match=r"corpus\.title = None, now it is 'title'"):
-        check_out(plan_of(corpus, "corpus.title=title"), out)
-
-
 def test_other_rules_of_sentences_are_refused(tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sets = ["split.unit=sentences", "split.size=400"]
     out = held(tmp_path, corpus, *sets)
@@ -90,7 +78,7 @@ def test_damaged_files_are_refused_or_listed(tmp_path: Path, corpus: Path) -> No
         plan_of(corpus)
     plan = plan_of(corpus, "corpus.on_bad_file=skip")
     assert [Path(file.path).name for file in plan.bad_files] == ["c.jsonl"]
-    assert _as_dict(plan)["bad_files"][0]["reason"].startswith("line 1 is not a JSON object")
+    assert plan.as_dict()["bad_files"][0]["reason"].startswith("line 1 is not a JSON object")
     out = held(tmp_path, corpus, "corpus.on_bad_file=skip")
     (corpus / "c.jsonl").write_text('{"id": "c", "text": "mended"}\n')
     with pytest.raises(InputError, match=r"files\.c\.jsonl"):
