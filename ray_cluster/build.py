@@ -106,11 +106,11 @@ class Job:
     def without_failed(self, names: Sequence[str]) -> list[str]:
         return [name for name in names if name not in self.failed]
 
-    def stop_if_failed(self, step: str, of: int) -> None:
-        """Raises UnfinishedError that names each shard which failed, with its reason and its documents."""
-        if self.failed:
-            reasons = "; ".join(f"shard {name}: {reason}" for name, reason in sorted(self.failed.items()))
-            raise UnfinishedError(f"{self.home}, step {step}: {len(self.failed)} of {of} shards failed: {reasons}")
+    def stop_if_failed(self, step: str, names: Sequence[str]) -> None:
+        """Raises UnfinishedError that names each shard of `names` which failed, with its reason and its documents."""
+        if failed := [name for name in names if name in self.failed]:
+            reasons = "; ".join(f"shard {name}: {self.failed[name]}" for name in failed)
+            raise UnfinishedError(f"{self.home}, step {step}: {len(failed)} of {len(names)} shards failed: {reasons}")
 
 
 def build(
@@ -136,7 +136,7 @@ def build(
     cpu = {"num_cpus": 1}
     job.shards("passages", names, workers.Passages(plan, home, tokenizer), cpu)
     if not allow_missing:
-        job.stop_if_failed("passages", len(names))  # the codec's sample would not be that of the whole collection
+        job.stop_if_failed("passages", names)  # the codec's sample would not be that of the whole collection
     bm25 = plan.config.lexical.bm25
     if bm25:
         job.shards("lexical", job.without_failed(names), workers.Postings(plan, home), cpu)
@@ -145,7 +145,7 @@ def build(
     encoder = workers.Encode(plan, home, spec, maker)
     job.shards("shards", job.without_failed(names), encoder, held, spec.replicas)
     if not allow_missing:
-        job.stop_if_failed("shards", len(names))
+        job.stop_if_failed("shards", names)
     if bm25:
         build_statistics(job, job.without_failed(names))
     return publish_step(plan, names, home, job.failed, drop, partial=allow_missing)
@@ -158,7 +158,7 @@ def build_statistics(job: Job, names: Sequence[str]) -> None:
         ray.get(workers.statistics.remote(list(names), job.home))
     work = workers.Weights(job.plan, job.home, key)
     job.shards(f"weights/{key}", names, work, {"num_cpus": 1})
-    job.stop_if_failed("weights", len(names))
+    job.stop_if_failed("weights", names)
 
 
 def _codec(job: Job, names: Sequence[str], spec: ModelSpec, maker: str, held: dict[str, Any]) -> None:
