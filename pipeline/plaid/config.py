@@ -54,6 +54,14 @@ class LexicalConfig(_Section):
     b: float = Field(0.75, ge=0, le=1)
 
 
+class DenseConfig(_Section):
+    role: str | None = Field(None, description="role of the embedder; null: no dense vectors")
+    index: Literal["exact", "flat", "ivf", "hnsw"] = "exact"
+    cells: int | None = Field(None, gt=0, description="ivf: k-means cells of a shard; null: 4 sqrt(passages)")
+    links: int = Field(32, gt=1, description="hnsw: M, links of a passage")
+    ef_construction: int = Field(200, gt=0, description="hnsw: candidates kept while building")
+
+
 class IndexConfig(_Section):
     corpus: CorpusConfig = CorpusConfig()
     split: SplitConfig = SplitConfig()
@@ -61,6 +69,7 @@ class IndexConfig(_Section):
     codec: CodecConfig = CodecConfig()
     shards: ShardsConfig = ShardsConfig()
     lexical: LexicalConfig = LexicalConfig()
+    dense: DenseConfig = DenseConfig()
 
 
 def load_index_config(name_or_path: str | Path, corpus: str | None, sets: list[str]) -> IndexConfig:

@@ -16,13 +16,13 @@ from pipeline.lexical.terms import RULES
 from pipeline.models.resolve import model_fingerprint, resolve_model
 from pipeline.plaid.checkpoint import read_settings
 from pipeline.plaid.codec import check_nbits
-from pipeline.plaid.config import IndexConfig, LexicalConfig
+from pipeline.plaid.config import DenseConfig, IndexConfig, LexicalConfig
 from pipeline.profile import ModelSpec
 
 FORMAT = 1  # of the index folder; raised when older readers could misread it
 OURS = {
-    "plan.json", "commit", "passages", "lexical", "weights", "codec", "shards", "pieces", "attempts", "MANIFEST.json",
-    "report.json",
+    "plan.json", "commit", "passages", "lexical", "weights", "vectors", "codec", "shards", "pieces", "attempts",
+    "MANIFEST.json", "report.json",
 }  # fmt: skip
 
 
@@ -65,12 +65,14 @@ class Plan:
         return next(shard for shard in self.shards if shard.shard == name)
 
 
-def make_plan(config: IndexConfig, spec: ModelSpec) -> Plan:
-    """Lists the corpus and checks everything that can be known before work starts.
+def make_plan(config: IndexConfig, spec: ModelSpec, dense: ModelSpec | None = None) -> Plan:
+    """Lists the corpus and checks everything that can be known before work starts. `dense`: the model of `dense.role`.
 
     Raises InputError: no corpus files, a column missing, nbits that does not divide the dimension, passages longer
     than the checkpoint reads.
     """
+    if config.dense.role and dense is None:
+        raise ValueError("an index with dense vectors needs the model that embeds")
     files = corpus_files(str(config.corpus.path), config.corpus.text, config.corpus.id)
     checkpoint = Checkpoint.of(spec)
     check_nbits(checkpoint.dim, config.codec.nbits)
@@ -82,7 +84,7 @@ def make_plan(config: IndexConfig, spec: ModelSpec) -> Plan:
             "models.NAME.doc_maxlen larger where the model reads more"
         )
     shards = plan_shards(files, config.shards.documents)
-    return Plan(config, checkpoint, shards, _fingerprint(config, checkpoint, spec, files))
+    return Plan(config, checkpoint, shards, _fingerprint(config, checkpoint, spec, dense, files))
 
 
 def freeze_plan(plan: Plan, out: Path) -> None:
@@ -124,13 +126,14 @@ def _as_dict(plan: Plan) -> dict[str, Any]:
 
 
 def _fingerprint(
-    config: IndexConfig, checkpoint: Checkpoint, spec: ModelSpec, files: list[CorpusFile]
+    config: IndexConfig, checkpoint: Checkpoint, spec: ModelSpec, dense: ModelSpec | None, files: list[CorpusFile]
 ) -> dict[str, Any]:
     root = os.path.commonpath([os.path.dirname(file.path) for file in files])  # a moved corpus is the same corpus
     return {
         "format": FORMAT,
-        **config.model_dump(exclude={"corpus": {"path"}, "encoder": True, "lexical": True}),
+        **config.model_dump(exclude={"corpus": {"path"}, "encoder": True, "lexical": True, "dense": True}),
         "lexical": _lexical(config.lexical),
+        **({"dense": _dense(config.dense, dense)} if dense else {}),
         "checkpoint": {name: getattr(checkpoint, name) for name in ("fingerprint", "dim", "doc_maxlen")},
         "encoder": {"dtype": spec.dtype, "batch_tokens": spec.batch_tokens},  # both move the last bits of vectors
         "files": {os.path.relpath(file.path, root): {"bytes": file.size, "rows": file.rows} for file in files},
@@ -140,6 +143,12 @@ def _fingerprint(
 def _lexical(config: LexicalConfig) -> dict[str, Any]:
     """The section, and which rules cut text into terms."""
     return {**config.model_dump(), **({"rules": RULES} if config.bm25 else {})}
+
+
+def _dense(config: DenseConfig, spec: ModelSpec) -> dict[str, Any]:
+    """The section, and which model embeds; an index without dense vectors has none."""
+    model = model_fingerprint(resolve_model(spec.source, spec.revision))
+    return {**config.model_dump(exclude={"role"}), "model": model, "dtype": spec.dtype}
 
 
 def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
