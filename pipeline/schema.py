@@ -28,6 +28,17 @@ PASSAGE = pa.struct(
     ]
 )
 
+# A passage that several searches found, with the parts of its document's score; `score` is the document's.
+FUSED = pa.struct(
+    [
+        *PASSAGE.fields,
+        ("cosine", pa.float32()),  # of the passage with the question; null where it is not known and counts as 0
+        ("bm25_raw", pa.float32()),  # as BM25 gave it; null where BM25 did not find the passage
+        ("bm25", pa.float32()),  # as it is added
+        ("host", pa.float32()),  # of the document
+    ]
+)
+
 # The least that evidence needs: what `cut`, `answer` and `write_queries` read, passages and snippets alike.
 ITEM = pa.struct([("text", pa.string())])
 
@@ -70,7 +81,14 @@ BASE: dict[str, pa.DataType] = {
 
 def type_name(kind: pa.DataType) -> str:
     """The word users see for a column type: `list<passage>`, `string`, ..."""
-    named = {PASSAGE: "passage", SNIPPET: "snippet", ITEM: "passage or snippet", TRACE: "trace", ERROR: "error"}
+    named = {
+        PASSAGE: "passage",
+        FUSED: "fused passage",
+        SNIPPET: "snippet",
+        ITEM: "passage or snippet",
+        TRACE: "trace",
+        ERROR: "error",
+    }
     if pa.types.is_list(kind):
         return f"list<{type_name(kind.value_type)}>"
     if pa.types.is_union(kind):
