@@ -27,8 +27,7 @@ def write_faiss(vectors: np.ndarray, config: DenseConfig, path: Path) -> None:
     """Builds and writes the index of vectors float16 [P, dim]; nothing for `exact` and for a shard without passages."""
     if config.index == "exact" or len(vectors) == 0:
         return
-    import faiss
-
+    faiss = _faiss()
     with _one_thread():
         index = faiss.index_factory(vectors.shape[1], _factory(config, len(vectors)), faiss.METRIC_INNER_PRODUCT)
         if config.index == "hnsw":
@@ -49,8 +48,7 @@ class FaissIndex:
     """A shard's faiss index, opened for search. Settings are per call, never sticky."""
 
     def __init__(self, path: Path, kind: str) -> None:
-        import faiss
-
+        faiss = _faiss()
         self._index, self._kind = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY), kind
 
     def candidates(self, queries: np.ndarray, k: int, settings: dict[str, Any]) -> list[np.ndarray]:
@@ -63,8 +61,7 @@ class FaissIndex:
         return [numbers[numbers >= 0] for numbers in found]
 
     def _parameters(self, settings: dict[str, Any]) -> Any:
-        import faiss
-
+        faiss = _faiss()
         if self._kind == "ivf":
             return faiss.SearchParametersIVF(nprobe=settings.get("nprobe", 16))
         return faiss.SearchParametersHNSW(efSearch=settings.get("ef_search", 64)) if self._kind == "hnsw" else None
@@ -86,10 +83,16 @@ def _factory(config: DenseConfig, vectors: int) -> str:
     return f"{kinds[config.index]}SQfp16"
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
+def _faiss() -> Any:
+    """The library, untyped: its own type hints lack half of what it has."""
     import faiss
 
+    return faiss
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    faiss = _faiss()
     threads = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)
     try:

@@ -50,7 +50,7 @@ class Guardrail(Stage):
     def process(self, batch: pa.Table) -> dict[str, list]:
         answers = batch["answer"].to_pylist()
         texts = list(dict.fromkeys(answer for answer in answers if answer and answer.strip()))
-        vectors = self._embedder.embed(texts) if texts else []
+        vectors = self._embedder.embed(texts) if texts else np.empty((0, 0), np.float32)
         cosines = {text: np.float32(vector @ self._rules) for text, vector in zip(texts, vectors, strict=True)}
         rows = [self._row(answer, cosines.get(answer)) for answer in answers]
         return {column: [row[column] for row in rows] for column in [*self.writes(), "trace"]}
