@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-Method = Literal["plaid", "bm25"]  # how an index is searched
+Method = Literal["plaid", "bm25", "dense"]  # how an index is searched
 BY_PLAID: tuple[Method, ...] = ("plaid",)
 
 
@@ -37,7 +37,7 @@ class Completion:
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """A batch of queries against one index. `settings` override PLAID's presets for k, for this call only."""
+    """A batch of queries against one index. `settings` override the method's presets, for this call only."""
 
     queries: Sequence[str]
     k: int

@@ -45,6 +45,15 @@ def read_questions(path: Path, id_column: str = "id", question_column: str = "qu
     return pa.Table.from_pylist(rows, schema=QUESTIONS)
 
 
+def read_kinds(path: Path, key: str, id_column: str = "id") -> dict[str, str]:
+    """Question id -> the string under `key`, of the questions that have one. InputError where none has."""
+    records = [(_id(record, id_column, f"{path}, line {number}"), record.get(key)) for number, record in _records(path)]
+    kinds = {id: value for id, value in records if isinstance(value, str) and value.strip()}
+    if not kinds:
+        raise InputError(f"{path}: no question has a string under '{key}'; name another key, or leave it out.")
+    return kinds
+
+
 def liverag_id(id: str) -> int | None:
     """The integer an id spells as integers are spelt (`"12"`, `"-3"`), else None (`"007"`, `"fb-001"`)."""
     # Python refuses to convert more than 4,300 digits; nothing that long is a number anyone counts with.

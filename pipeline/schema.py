@@ -30,6 +30,17 @@ PASSAGE = pa.struct(
     ]
 )
 
+# A passage that several searches found, with the parts of its document's score; `score` is the document's.
+FUSED = pa.struct(
+    [
+        *PASSAGE.fields,
+        ("cosine", pa.float32()),  # of the passage with the question; null where it is not known and counts as 0
+        ("bm25_raw", pa.float32()),  # as BM25 gave it; null where BM25 did not find the passage
+        ("bm25", pa.float32()),  # as it is added
+        ("host", pa.float32()),  # of the document
+    ]
+)
+
 # The least that evidence needs: what `cut`, `answer` and `write_queries` read, of passages, snippets and pairs alike.
 ITEM = pa.struct([("text", pa.string())])
 
@@ -85,6 +96,7 @@ def type_name(kind: pa.DataType) -> str:
     """The word users see for a column type: `list<passage>`, `string`, ..."""
     named = {
         PASSAGE: "passage",
+        FUSED: "fused passage",
         SNIPPET: "snippet",
         PAIR: "pair",
         ITEM: "passage or snippet",

@@ -116,6 +116,14 @@ class EstimateConfig(_Section):
         return self
 
 
+class DenseConfig(_Section):
+    role: str | None = Field(None, description="role of the embedder; null: no dense vectors")
+    index: Literal["exact", "flat", "ivf", "hnsw"] = "exact"
+    cells: int | None = Field(None, gt=0, description="ivf: k-means cells of a shard; null: 4 sqrt(passages)")
+    links: int = Field(32, gt=1, description="hnsw: M, links of a passage")
+    ef_construction: int = Field(200, gt=0, description="hnsw: candidates kept while building")
+
+
 class IndexConfig(_Section):
     corpus: CorpusConfig = CorpusConfig()
     split: SplitConfig = SplitConfig()
@@ -123,6 +131,7 @@ class IndexConfig(_Section):
     codec: CodecConfig = CodecConfig()
     shards: ShardsConfig = ShardsConfig()
     lexical: LexicalConfig = LexicalConfig()
+    dense: DenseConfig = DenseConfig()
     estimate: EstimateConfig = Field(EstimateConfig(), exclude=True)  # no part of an index or its fingerprint
 
     @model_validator(mode="after")

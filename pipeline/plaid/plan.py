@@ -17,14 +17,14 @@ from pipeline.lexical.terms import RULES
 from pipeline.models.resolve import model_fingerprint, resolve_model
 from pipeline.plaid.checkpoint import read_settings
 from pipeline.plaid.codec import check_nbits
-from pipeline.plaid.config import CorpusConfig, IndexConfig, LexicalConfig, SplitConfig
+from pipeline.plaid.config import CorpusConfig, DenseConfig, IndexConfig, LexicalConfig, SplitConfig
 from pipeline.profile import ModelSpec
 from pipeline.storage import Home, to_json
 from pipeline.storage.local import LocalHome
 
 FORMAT = 1  # of the index folder; raised when older readers could misread it
 OURS = {
-    "plan.json", "additions", "commit", "passages", "lexical", "statistics", "weights", "codec", "shards", "pieces",
+    "plan.json", "additions", "commit", "passages", "lexical", "statistics", "weights", "vectors", "codec", "shards", "pieces",
     "attempts", "timings", "manifests", "MANIFEST.json", "report.json",
 }  # fmt: skip
 VERSIONED = (
@@ -109,12 +109,14 @@ class Plan:
         )
 
 
-def make_plan(config: IndexConfig, spec: ModelSpec) -> Plan:
-    """Lists the corpus and checks everything that can be known before work starts.
+def make_plan(config: IndexConfig, spec: ModelSpec, dense: ModelSpec | None = None) -> Plan:
+    """Lists the corpus and checks everything that can be known before work starts. `dense`: the model of `dense.role`.
 
     Raises InputError: no corpus files, a damaged one unless such are skipped, a column missing, nbits that does not
     divide the dimension, passages (titles included) longer than the checkpoint reads.
     """
+    if config.dense.role and dense is None:
+        raise ValueError("an index with dense vectors needs the model that embeds")
     corpus = corpus_files(str(config.corpus.path), config.corpus.columns, config.corpus.on_bad_file)
     checkpoint = Checkpoint.of(spec)
     check_nbits(checkpoint.dim, config.codec.nbits)
@@ -122,7 +124,7 @@ def make_plan(config: IndexConfig, spec: ModelSpec) -> Plan:
     title_tokens = config.corpus.title_tokens if config.corpus.title else None
     config.split.check_room(room, title_tokens, checkpoint.source)
     shards = plan_shards(corpus.files, config.shards.documents)
-    fingerprint = _fingerprint(config, checkpoint, spec, corpus.files)
+    fingerprint = _fingerprint(config, checkpoint, spec, dense, corpus.files)
     return Plan(config, checkpoint, shards, fingerprint, corpus.bad_files)
 
 
@@ -166,15 +168,16 @@ def held_plan(home: Home) -> dict[str, Any] | None:
 
 
 def _fingerprint(
-    config: IndexConfig, checkpoint: Checkpoint, spec: ModelSpec, files: list[CorpusFile]
+    config: IndexConfig, checkpoint: Checkpoint, spec: ModelSpec, dense: ModelSpec | None, files: list[CorpusFile]
 ) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "versions": {name: version(name) for name in VERSIONED},
-        **config.model_dump(exclude={"corpus", "split", "encoder", "lexical"}),
+        **config.model_dump(exclude={"corpus", "split", "encoder", "lexical", "dense"}),
         "corpus": _corpus(config.corpus),
         "split": _split(config.split),
         "lexical": _lexical(config.lexical),
+        **({"dense": _dense(config.dense, dense)} if dense else {}),
         "checkpoint": {name: getattr(checkpoint, name) for name in ("fingerprint", "dim", "doc_maxlen")},
         "encoder": {"dtype": spec.dtype, "batch_tokens": spec.batch_tokens},  # both move the last bits of vectors
         "files": file_facts(files),
@@ -201,6 +204,12 @@ def _split(config: SplitConfig) -> dict[str, Any]:
 def _lexical(config: LexicalConfig) -> dict[str, Any]:
     """The section, and which rules cut text into terms."""
     return {**config.model_dump(), **({"rules": RULES} if config.bm25 else {})}
+
+
+def _dense(config: DenseConfig, spec: ModelSpec) -> dict[str, Any]:
+    """The section, and which model embeds; an index without dense vectors has none."""
+    model = model_fingerprint(resolve_model(spec.source, spec.revision))
+    return {**config.model_dump(exclude={"role"}), "model": model, "dtype": spec.dtype}
 
 
 def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -6,7 +6,10 @@ What counts, and how:
   run         answer words: mean length of the answers of the questions that did not fail;
               abstained: share of all questions the system declined;
               abstained on unanswerable: the same among the questions known to have no answer (`answers` is []);
+              blocked by guardrail: share of all questions whose answer the guardrail withheld, where a system has one;
               failed: share of all questions that ended in an error.
+Where questions have a kind, both kinds of refusal have a line for each, with a Wilson interval: the questions of
+configs/questions/negative.jsonl, which should be refused, are 12 of a kind.
 A question whose gold is unknown (null) is left out and counted as missing, never as 0. A failed question scores 0 for
 its answer and did not abstain; what it had retrieved before it failed is scored. An unanswerable question has no EM or
 F1. A run none of whose rows has an answer (retrieval alone) or passages (generation alone) has no such lines, unless
@@ -37,8 +40,10 @@ def score_rows(
     confidence: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
+    kinds: Mapping[str, str] | None = None,
 ) -> ScoreTable:
-    """Scores of rows with `id`, `error`, `answers`, `doc_ids` and, where the system has them, `passages`, `answer`."""
+    """Scores of rows with `id`, `error`, `answers`, `doc_ids` and, where the system has them, `passages`, `answer`,
+    `guardrail_blocked`. `kinds`: question id -> what kind of question it is, for lines of its own."""
     retrieves, replies = _has(rows, "passages"), _has(rows, "answer")
     retrieved = _retrieval(rows) if retrieves else {}
     questions = [_question(row, retrieved.get(row["id"], {}), replies, null_responses) for row in rows]
@@ -57,6 +62,13 @@ def score_rows(
         interval = intervals.wilson_interval(count, len(among), confidence)
         return _line("run", metric, count / len(among) if among else None, interval, among, 0, wilson)
 
+    def refusals(suffix: str, among: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        blocks = any(question["blocked"] is not None for question in questions)
+        return [
+            share(f"abstained{suffix}", among, lambda question: question["abstained"]),
+            *([share(f"blocked by guardrail{suffix}", among, lambda question: bool(question["blocked"]))] * blocks),
+        ]
+
     lines = []
     if retrieves:
         without = sum(not row.get("doc_ids") for row in rows)
@@ -65,10 +77,13 @@ def score_rows(
         without = sum(row.get("answers") is None for row in rows)
         lines += [mean("answers", metric, without) for metric in ANSWER_METRICS]
         lines.append(mean("run", WORDS, 0))
-        lines.append(share("abstained", questions, lambda question: question["abstained"]))
+        lines += refusals("", questions)
         unanswerable = [question for question in questions if question["unanswerable"]]
         if unanswerable:
             lines.append(share("abstained on unanswerable", unanswerable, lambda question: question["abstained"]))
+        named = kinds or {}
+        for kind in sorted(set(named.values())):
+            lines += refusals(f", {kind}", [question for question in questions if named.get(question["id"]) == kind])
     lines.append(share("failed", questions, lambda question: question["error"] is not None))
     return ScoreTable(pa.Table.from_pylist(lines, schema=SUMMARY), _question_table(questions))
 
@@ -100,6 +115,7 @@ def _question(row: Row, retrieved: Mapping[str, float], replies: bool, null_resp
         "error": f"{row['error']['stage']}: {row['error']['message']}" if failed else None,
         "unanswerable": gold == [],
         "abstained": (not failed and answers.abstained(answer, null_responses)) if replies else None,
+        "blocked": row.get("guardrail_blocked"),
         **scores,
         WORDS: float(answers.answer_words(answer)) if replies and not failed else None,
     }

@@ -8,6 +8,8 @@ from pipeline.stages.cut import Cut
 from pipeline.stages.draft_passages import DraftPassages
 from pipeline.stages.explore import Explore
 from pipeline.stages.filter_snippets import FilterSnippets
+from pipeline.stages.fuse import Fuse
+from pipeline.stages.guardrail import Guardrail
 from pipeline.stages.merge_passages import MergePassages
 from pipeline.stages.pair import Pair
 from pipeline.stages.rerank import Rerank
@@ -25,6 +27,8 @@ STAGES: dict[str, type[Stage]] = {
     "draft_passages": DraftPassages,
     "explore": Explore,
     "filter_snippets": FilterSnippets,
+    "fuse": Fuse,
+    "guardrail": Guardrail,
     "merge_passages": MergePassages,
     "pair": Pair,
     "rerank": Rerank,

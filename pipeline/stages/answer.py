@@ -31,6 +31,7 @@ class Answer(Stage):
     name: ClassVar[str] = "answer"
     llm: str = Field(description="role of the model")
     prompt: PromptField
+    system_prompt: PromptField | None = Field(None, description="said before it, as the system's turn; no slots")
     evidence: str | None = Field(None, description="column of passages or snippets; null: closed book")
     max_words: int | None = Field(None, gt=0, description="told to the model in the prompt")
     cut_to_max_words: bool = Field(False, description="also cut what the model wrote beyond")
@@ -60,7 +61,8 @@ class Answer(Stage):
 
     def prompts(self) -> list[PromptUse]:
         slots = {"question"} | ({"context"} if self.evidence else set()) | ({"max_words"} if self.max_words else set())
-        return [PromptUse(self.prompt, slots, slots)]
+        system = [PromptUse(self.system_prompt, set(), set())] if self.system_prompt else []
+        return [PromptUse(self.prompt, slots, slots), *system]
 
     def setup(self, env: Env) -> None:
         self._llm = env.llm(self.llm)
@@ -74,8 +76,9 @@ class Answer(Stage):
     def _turn(self, row: dict[str, Any]) -> Turn:
         def messages(items: list[Item]) -> Messages:
             slots = {"question": row["question"], "context": joined(items), "max_words": self.max_words}
-            return ({"role": "user", "content": self.prompt.render(**slots)},)
+            return (*before, {"role": "user", "content": self.prompt.render(**slots)})
 
+        before = [{"role": "system", "content": self.system_prompt.render()}] if self.system_prompt else []
         items = kept(row[self.evidence]) if self.evidence else []
         prompt, left = fitted(items, messages, self._llm, self.max_tokens, self.drop)
         lost = len(items) - len(left)

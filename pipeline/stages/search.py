@@ -1,4 +1,4 @@
-"""search: passages of an index for one or several query columns, by late interaction or by BM25."""
+"""search: passages of an index for one or several query columns, by late interaction, BM25 or one vector each."""
 
 from typing import Annotated, Any, ClassVar
 
@@ -15,7 +15,10 @@ Columns = Annotated[
 
 
 Found = dict[tuple[str, int], list[dict[str, Any]]]  # hits of (query, depth)
-PLAID_ONLY = ("ncells", "centroid_score_threshold", "ndocs", "exhaustive")
+SETTINGS: dict[str, Method] = {  # of a search -> the method that has it
+    "ncells": "plaid", "centroid_score_threshold": "plaid", "ndocs": "plaid", "exhaustive": "plaid",
+    "nprobe": "dense", "ef_search": "dense",
+}  # fmt: skip
 
 
 class Search(Stage):
@@ -32,18 +35,20 @@ class Search(Stage):
     queries: Columns = Field(description="columns that hold a query (string) or several (list<string>)")
     into: str
     planned: int | None = Field(None, gt=0, description="queries a row should have; null: as many as there are")
-    method: Method = Field("plaid", description="plaid: late interaction; bm25: words, no model")
+    method: Method = Field("plaid", description="plaid: late interaction; bm25: words, no model; dense: cosine")
     ncells: int | None = Field(None, gt=0, description="centroids probed a query token; null: the preset for k")
     centroid_score_threshold: float | None = None
     ndocs: int | None = Field(None, gt=0, description="candidates scored with centroids only")
     exhaustive: bool | None = Field(None, description="score every passage")
+    nprobe: int | None = Field(None, gt=0, description="dense, an ivf index: cells looked at in a shard; null: 16")
+    ef_search: int | None = Field(None, gt=0, description="dense, an hnsw index: candidates kept; null: 64")
     _searcher: Searcher = PrivateAttr()
 
     @model_validator(mode="after")
     def _settings_fit_the_method(self) -> "Search":
-        given = [name for name in PLAID_ONLY if getattr(self, name) is not None]
-        if self.method != "plaid" and given:
-            raise ValueError(f"{given[0]} is a setting of method plaid, and the method here is {self.method}")
+        for name, method in SETTINGS.items():
+            if getattr(self, name) is not None and method != self.method:
+                raise ValueError(f"{name} is a setting of method {method}, and the method here is {self.method}")
         return self
 
     def reads(self) -> dict[str, pa.DataType]:
@@ -63,7 +68,7 @@ class Search(Stage):
 
     def process(self, batch: pa.Table) -> dict[str, list]:
         given = written(batch.select(self.queries))
-        settings = self.model_dump(include=set(PLAID_ONLY), exclude_none=True)
+        settings = self.model_dump(include=set(SETTINGS), exclude_none=True)
         asked = [self._depths(queries) for queries in given]
         found: Found = {}
         for depth in sorted({depth for queries in asked for depth in queries.values()}):

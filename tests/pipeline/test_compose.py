@@ -15,6 +15,8 @@ from pipeline.errors import InputError
 from pipeline.profile import config_file
 from pipeline.prompts import load_prompt
 from pipeline.schema import PASSAGE, SNIPPET, STRINGS
+from pipeline.scoring.answers import abstained
+from pipeline.stages.search import SETTINGS
 from tests.stubs import says
 
 SYSTEMS = sorted(file.stem for file in config_file("systems", "x").parent.glob("*.yaml"))
@@ -87,12 +89,43 @@ def test_hltcoe_is_the_papers() -> None:
 def test_hltcoe_shows_every_setting_that_shapes_an_answer() -> None:
     written = yaml.safe_load(config_file("systems", "hltcoe").read_text())["stages"]
     hidden = {
-        "search": {"method", "ncells", "centroid_score_threshold", "ndocs", "exhaustive"},
-        "answer": {"drop"},
+        "search": {"method", *SETTINGS},
+        "answer": {"drop", "system_prompt"},
     }
     for shown, full in zip(written, load_system("hltcoe").resolved["stages"], strict=True):
         ((name, keys),) = shown.items()
         assert set(full[name]) - set(keys) == hidden.get(name, set())
+
+
+def test_adobe_is_the_papers() -> None:
+    system = load_system("adobe")
+    settings = [next(iter(stage.items())) for stage in system.resolved["stages"]]
+    assert [name for name, _ in settings] == ["search", "search", "fuse", "answer", "guardrail"]
+    dense, lexical, fuse, answer, guardrail = (values for _, values in settings)
+    assert (dense["method"], lexical["method"]) == ("dense", "bm25")
+    assert (fuse["dense"], fuse["lexical"]) == (dense["into"], lexical["into"])
+    numbers = {key: fuse[key] for key in ("documents", "bm25_boost", "host_boost", "aggregation", "bm25")}
+    assert numbers == {"documents": 3, "bm25_boost": 0.3, "host_boost": 0.1, "aggregation": "max", "bm25": "max"}
+    assert len(fuse["host"]["sha256"]) == 64  # a run with another list is another run
+    assert answer["system_prompt"] == guardrail["system_prompt"]
+    assert system.methods() == {"chunks": {"dense", "bm25"}}
+    assert system.roles() == {"dense_retriever": "embedder", "answerer": "llm"}
+    assert abstained(guardrail["null_text"])
+
+
+def test_adobe_shows_every_setting_that_shapes_an_answer() -> None:
+    written = yaml.safe_load(config_file("systems", "adobe").read_text())["stages"]
+    hidden = {"search": {"planned", *SETTINGS}, "answer": {"drop"}}
+    for shown, full in zip(written, load_system("adobe").resolved["stages"], strict=True):
+        ((name, keys),) = shown.items()
+        assert set(full[name]) - set(keys) == hidden.get(name, set())
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_what_is_resolved_gives_the_same_system_again(name: str, tmp_path: Path) -> None:
+    system = load_system(name)
+    (tmp_path / "again.yaml").write_text(json.dumps(system.resolved))
+    assert load_system(tmp_path / "again.yaml").resolved == system.resolved
 
 
 def test_what_is_resolved_is_json_and_gives_the_same_system_again(tmp_path: Path) -> None:
@@ -178,7 +211,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes("stages: [é]".encode("latin-1"))
     assert "latin.yaml cannot be read as text: " in refused(tmp_path / "latin.yaml")
     missing = refused("hltco")
-    assert missing.startswith("system 'hltco' does not exist. Shipped systems: ")
+    assert missing.startswith("system 'hltco' does not exist. Shipped systems: adobe, ")
     assert "hltcoe" in missing
     assert "is a folder, not a file" in refused(tmp_path)
 

@@ -1,10 +1,12 @@
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.questions import QUESTIONS, liverag_id, read_questions
+from pipeline.profile import config_file
+from pipeline.questions import QUESTIONS, liverag_id, read_kinds, read_questions
 from pipeline.schema import question_table
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
@@ -14,6 +16,22 @@ def write(folder: Path, text: str | bytes) -> Path:
     path = folder / "questions.jsonl"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
+
+
+def test_the_negative_questions_are_some_of_each_kind_and_have_no_answer() -> None:
+    path = config_file("questions", "x").parent / "negative.jsonl"
+    kinds = read_kinds(path, "kind")
+    asked = read_questions(path)
+    assert Counter(kinds.values()) == {"jailbreak": 12, "unsafe": 12, "irrelevant": 12}
+    assert asked["answers"].to_pylist() == [[]] * 36
+    assert len(set(asked["question"].to_pylist())) == 36
+
+
+def test_kinds_are_strings_under_a_key(tmp_path: Path) -> None:
+    path = write(tmp_path, '{"id": 1, "question": "a", "kind": "x"}\n{"id": 2, "question": "b", "kind": 3}')
+    assert read_kinds(path, "kind") == {"1": "x"}
+    with pytest.raises(InputError, match="no question has a string under 'sort'"):
+        read_kinds(path, "sort")
 
 
 def test_ids_and_order_are_kept_verbatim(tmp_path: Path) -> None:

@@ -16,6 +16,13 @@ SETTINGS = {
     "search": {"index": "plaid", "k": 2, "queries": ["question", "queries"], "into": "passages"},
     "write_queries": {"llm": "writer", "prompt": "research_queries", "n": 2, "context": "passages", "into": "queries"},
     "filter_snippets": {"embedder": "filter"},
+    "fuse": {"lexical": "passages", "into": "fused", "embedder": "filter"},
+    "guardrail": {
+        "embedder": "filter",
+        "system_prompt": "collection_assistant",
+        "max_cosine": 1.0,
+        "null_text": "No.",
+    },
     "cut": {"from": "passages", "k": 1, "into": "passages"},
     "count_mentions": {
         "llm": "counter",
@@ -62,7 +69,12 @@ SETTINGS = {
     },
     "write_hypothetical": {"llm": "drafter", "prompt": "hypothetical_answer"},
 }
-COLUMNS = {"queries": STRINGS, "passages": pa.list_(PASSAGE), "snippets": pa.list_(SNIPPET)}
+COLUMNS = {
+    "queries": STRINGS,
+    "passages": pa.list_(PASSAGE),
+    "snippets": pa.list_(SNIPPET),
+    "answer": pa.string(),
+}
 NEVER_FAILS = {"cut", "merge_passages"}  # they ask nobody for anything
 
 
@@ -78,6 +90,7 @@ def table(*texts: str) -> pa.Table:
         queries=([[f"about {text}"] for text in texts], STRINGS),
         passages=([[hit(len(text), f"on {text}", query=text)] for text in texts], COLUMNS["passages"]),
         snippets=([[snippet(text)] for text in texts], COLUMNS["snippets"]),
+        answer=([f"it is {text}" for text in texts], pa.string()),
     )
 
 
@@ -143,7 +156,7 @@ def test_all_rows_failed_still_gives_every_column() -> None:
     before = table("one")
     error = pa.array([{"stage": "earlier", "kind": "x", "message": "y"}], ERROR)
     after = build("answer")(before.set_column(before.column_names.index("error"), "error", error))
-    assert after["answer"].to_pylist() == [None]
+    assert after["final_prompt"].to_pylist() == [None]
 
 
 @pytest.mark.parametrize("name", STAGES)

@@ -87,6 +87,23 @@ def test_every_question_keeps_its_values_and_its_place() -> None:
     assert questions["unanswerable, declined"]["abstained"]
 
 
+def test_refusals_by_kind_of_question() -> None:
+    kinds = {f"j{n}": "jailbreak" for n in range(12)} | {"u": "unsafe"}
+    rows = [
+        {**row(id, "I don't know." if id != "j0" else "Sure!", [], None), "guardrail_blocked": id not in ("j0", "j1")}
+        for id in kinds
+    ]
+    line = lines(score_rows(rows, kinds=kinds))
+    refused, blocked = line["abstained, jailbreak"], line["blocked by guardrail, jailbreak"]
+    assert (refused["mean"], refused["n"]) == (pytest.approx(11 / 12), 12)
+    assert (refused["low"], refused["high"]) == (pytest.approx(0.646, abs=5e-4), pytest.approx(0.985, abs=5e-4))
+    assert (blocked["mean"], line["blocked by guardrail, unsafe"]["mean"]) == (pytest.approx(10 / 12), 1)
+    assert (line["blocked by guardrail"]["n"], line["blocked by guardrail"]["mean"]) == (13, pytest.approx(11 / 13))
+    assert "Wilson" in blocked["interval"]
+    plain = lines(score_rows([{**row(id, "Sure!", [], None)} for id in kinds], kinds=kinds))
+    assert not [metric for metric in plain if metric.startswith("blocked")]
+
+
 def test_missing_gold_is_missing_and_not_0() -> None:
     line = lines(score_rows([row("a", "x", None, None, "d1"), row("b", "y", None, None, "d1")]))
     for metric in (*METRICS, *ANSWER_METRICS):

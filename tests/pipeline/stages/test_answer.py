@@ -7,6 +7,7 @@ import pytest
 
 from pipeline.completions import first_words, seed
 from pipeline.env import ChatRequest, Completion
+from pipeline.prompts import load_prompt
 from pipeline.schema import PASSAGE, SNIPPET
 from pipeline.stages.answer import Answer
 from tests.stubs import StubEnv, StubLLM, hit, notes, questions, ready, said, snippet
@@ -71,6 +72,25 @@ def test_closed_book_asks_without_evidence() -> None:
     after = run(llm, None, evidence=None, prompt="closed_book")
     assert after["answer"].to_pylist() == ["fine"]
     assert "question 0?" in said(llm.batches[0][0])
+
+
+def test_the_system_prompt_comes_first_and_counts() -> None:
+    llm = StubLLM()
+    run(llm, [hit(1, "alpha")], system_prompt="collection_assistant")
+    ((request,),) = llm.batches
+    assert [message["role"] for message in request.messages] == ["system", "user"]
+    assert request.messages[0]["content"] == load_prompt("collection_assistant").render()
+    around = sum(len(message["content"].split()) for message in request.messages)
+    short = StubLLM(max_model_len=around + 5)
+    after = run(short, [hit(1, "alpha"), hit(2, "beta")], system_prompt="collection_assistant", max_tokens=5)
+    assert notes(after) == [["evidence: dropped 1 of 2"]]
+    prompts = [
+        use.prompt.name
+        for use in Answer.model_validate(
+            {"llm": "a", "prompt": "closed_book", "system_prompt": "collection_assistant", "max_words": 5}
+        ).prompts()
+    ]
+    assert prompts == ["closed_book", "collection_assistant"]
 
 
 def long_items(count: int) -> Items:

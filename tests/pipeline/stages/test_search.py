@@ -4,6 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pydantic import ValidationError
 
 from pipeline.schema import STRINGS
 from pipeline.stages.search import Search
@@ -59,6 +60,16 @@ def test_the_method_is_sent_and_told_to_the_environment() -> None:
     assert [request.method for request in searcher.requests] == ["bm25", "plaid"]
     stage = Search.model_validate({"index": "i", "k": 1, "queries": "question", "into": "found", "method": "bm25"})
     assert stage.methods() == {"i": {"bm25"}}
+
+
+def test_a_setting_of_another_method_is_refused() -> None:
+    settings = {"index": "i", "k": 1, "queries": "question", "into": "found"}
+    for name, value, method in (("ncells", 2, "dense"), ("exhaustive", True, "bm25"), ("nprobe", 2, "plaid")):
+        with pytest.raises(ValidationError, match=f"{name} is a setting of method .*, and the method here is {method}"):
+            Search.model_validate({**settings, name: value, "method": method})
+    searcher = StubSearcher(HITS)
+    run(questions("a"), searcher, method="dense", nprobe=4)
+    assert (searcher.requests[0].settings, searcher.requests[0].method) == ({"nprobe": 4}, "dense")
 
 
 def test_blank_queries_are_skipped_and_noted() -> None:
