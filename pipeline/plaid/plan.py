@@ -24,16 +24,10 @@ from pipeline.storage.local import LocalHome
 
 FORMAT = 1  # of the index folder; raised when older readers could misread it
 OURS = {
-    "plan.json", "additions", "commit", "passages", "lexical", "statistics", "weights", "vectors", "codec", "shards", "pieces",
-    "attempts", "timings", "manifests", "MANIFEST.json", "report.json",
+    "plan.json", "additions", "commit", "passages", "lexical", "statistics", "weights", "vectors", "codec", "shards",
+    "pieces", "attempts", "timings", "manifests", "MANIFEST.json", "report.json",
 }  # fmt: skip
-VERSIONED = (
-    "torch",
-    "transformers",
-    "sentence-transformers",
-    "tokenizers",
-    "numpy",
-)  # that vectors or splits come from
+VERSIONED = ("torch", "transformers", "sentence-transformers", "tokenizers", "numpy")  # of vectors and splits
 
 
 @dataclass(frozen=True)
