@@ -25,6 +25,7 @@ COMMANDS = {
     "index": "Build a PLAID index; run again to continue.",
     "search": "Look at the hits of queries.",
     "answer": "Answer a question set with a system; run again to continue.",
+    "hosts": "Count an index's documents by host.",
     "score": "Score a run against its gold.",
     "validate": "Check a LiveRAG answer file.",
 }
