@@ -15,7 +15,7 @@ from rich.console import Console
 from jobs.options import AddressOption, JsonOption, ProfileOption, QuietOption, SetOption, named_indexes
 from pipeline.compose import System
 from pipeline.plaid.manifest import Manifest
-from pipeline.profile import RETRIEVER, Profile
+from pipeline.profile import DENSE_RETRIEVER, RETRIEVER, Profile
 from pipeline.run import PART_SIZE, Run
 
 Executor = Literal["ray", "local"]
@@ -130,8 +130,8 @@ def prepare(
     """Checks everything that can be known without loading a model, joins the cluster, and opens the run's folder.
 
     Raises InputError: config, profile, questions, an index that is absent, unfinished, of another checkpoint or
-    without the BM25 it is asked for, a cluster that lacks what the profile wants, a folder that holds something else or
-    another run.
+    without the BM25 or dense vectors it is asked for, a cluster that lacks what the profile wants, a folder that holds
+    something else or another run.
     """
     from pipeline.compose import load_profile, load_system
     from pipeline.plaid.index import check_index
@@ -145,10 +145,10 @@ def prepare(
     indexes = named_indexes(index_options, system.indexes())
     asked = read_questions(questions)
     methods = system.methods()
-    encoder = any("plaid" in ways for ways in methods.values())
-    retriever = profile.model(RETRIEVER) if encoder else None
-    manifests = {name: check_index(path, retriever, methods[name]) for name, path in indexes.items()}
-    roles = [*system.roles(), *([RETRIEVER] if encoder else [])]
+    retrievers = profile.retrievers(method for ways in methods.values() for method in ways)
+    encoder, embedder = (retrievers.get(role) for role in (RETRIEVER, DENSE_RETRIEVER))
+    manifests = {name: check_index(path, encoder, methods[name], embedder) for name, path in indexes.items()}
+    roles = list(dict.fromkeys([*system.roles(), *retrievers]))
     models = {role: profile.model(role).model_dump() for role in roles}
     identity = {
         "system": system.resolved,
@@ -169,7 +169,7 @@ def prepare(
         from ray_cluster.connect import connect
         from ray_cluster.pools import demand
 
-        connect(address, *demand(profile, system.roles(), len(indexes), encoder=encoder))
+        connect(address, *demand(profile, system.roles(), methods))
     run = Run.open(out, {**about, "identity": identity}, asked.num_rows, part_size)
     return Job(system, profile, manifests, question_table(asked), run, executor)
 

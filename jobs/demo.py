@@ -20,6 +20,7 @@ SLICE_SETS = {
     "hltcoe": ["filter_snippets.k=5", "answer.max_tokens=96"],
     "rag": ["answer.max_tokens=96"],
     "closed-book": ["answer.max_tokens=96"],
+    "adobe": ["answer.max_tokens=96"],
     "brmgr": ["search.k=4", "draft_passages.n=4", "draft_passages.max_tokens=64", "answer.max_tokens=96"],
     "hyde-rerank": [
         "write_hypothetical.max_tokens=48",
@@ -43,7 +44,8 @@ def demo(
 ) -> int:
     """Index a slice of the CIA World Factbook, answer questions about it, and score the answers.
 
-    Run again to continue. Another size needs another --out.
+    Run again to continue. Another size needs another --out, and so do systems that search by dense vectors where the
+    first ones did not.
 
     Examples:
 
@@ -61,15 +63,17 @@ def demo(
     asked.write_text("\n".join(lines if full else lines[:questions]) + "\n", encoding="utf-8")
     count = sum(_rows(file) for file in files)
     print(f"1. Corpus: {count} pages of the World Factbook in {len(files)} files, {out / 'corpus'}")
-    report = build_index(
-        None, str(out / "corpus"), out / "index", "embedded", [f"shards.documents={-(-count // SHARDS)}"], address
-    )
+    names = systems.split(",")
+    settings = [f"shards.documents={-(-count // SHARDS)}"]
+    if any("dense" in ways for name in names for ways in load_system(name).methods().values()):
+        settings.append("dense.role=dense_retriever")
+    report = build_index(None, str(out / "corpus"), out / "index", "embedded", settings, address)
     print(
         f"2. Index: {report['passages']:,} passages, {report['embeddings']:,} vectors, {report['shards']} shards, "
         f"{report['bytes'] / 1e6:.0f} MB in {report['seconds']:.0f} s, {out / 'index'}"
     )
     failed = 0
-    for name in systems.split(","):
+    for name in names:
         run = out / "runs" / name
         indexes = [f"{index}={out / 'index'}" for index in load_system(name).indexes()]
         options = [*([] if full else SLICE_SETS.get(name, [])), *sets]

@@ -2,7 +2,8 @@
 
     passages (per shard) -> codec (once) -> encode (per shard) -> publish (pipeline/plaid/publish.py)
 
-BM25's steps, which need the passages alone, are in pipeline/lexical/build.py; `publish` names them in the manifest.
+BM25's steps and the dense one, which need the passages alone, are in pipeline/lexical/build.py and
+pipeline/dense/build.py; `publish` names them in the manifest.
 
 `ray_cluster/build.py` runs them over a cluster. Killed anywhere and run again, the finished index has the same bytes.
 """
