@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.cli import main
+from tests.pipeline.plaid.small_index import build_index, documents_of, plan_of, write_corpus
 
 Tartan = Callable[..., tuple[int, str]]
 QUESTION = {"id": "q1", "question": "What is it?"}
@@ -35,6 +36,12 @@ def _questions(path: Path, *rows: dict) -> Path:
 def _system(path: Path, *stages: str) -> Path:
     path.write_text("stages:\n" + "".join(f"  {stage}\n" for stage in stages))
     return path
+
+
+def _index(folder: Path, *sets: str) -> Path:
+    """A small one, finished."""
+    build_index(plan_of(write_corpus(folder / "small", documents_of(3)), *sets), folder / "idx")
+    return folder / "idx"
 
 
 def _refused(outcome: tuple[int, str], *said: str) -> None:
@@ -140,10 +147,10 @@ def test_what_is_no_index(tartan: Tartan, tmp_path: Path, command: str) -> None:
 
 
 def test_an_index_of_another_checkpoint(tartan: Tartan, tmp_path: Path) -> None:
-    manifest = {"fingerprint": {}, "checkpoint": {"source": "other/model", "fingerprint": "0" * 64}, "shards": []}
-    manifest |= {"codec": "codec", "passages": 0, "documents": 0, "embeddings": 0}
-    (tmp_path / "idx").mkdir()
-    (tmp_path / "idx" / "MANIFEST.json").write_text(json.dumps(manifest))
+    index = _index(tmp_path)
+    held = json.loads((index / "MANIFEST.json").read_text())
+    held["checkpoint"] |= {"source": "other/model", "fingerprint": "0" * 64}
+    (index / "MANIFEST.json").write_text(json.dumps(held))
     questions = _questions(tmp_path / "q.jsonl", QUESTION)
     options = ["--questions", questions, "--index", f"plaid={tmp_path / 'idx'}", "--out", tmp_path / "run"]
     _refused(tartan("answer", "rag", *options), "was built with the checkpoint other/model")
@@ -151,10 +158,7 @@ def test_an_index_of_another_checkpoint(tartan: Tartan, tmp_path: Path) -> None:
 
 
 def test_bm25_asked_of_an_index_without_it(tartan: Tartan, tmp_path: Path) -> None:
-    manifest = {"fingerprint": {}, "checkpoint": {"source": "other/model", "fingerprint": "0" * 64}, "shards": []}
-    manifest |= {"codec": "codec", "passages": 0, "documents": 0, "embeddings": 0}
-    (tmp_path / "idx").mkdir()
-    (tmp_path / "idx" / "MANIFEST.json").write_text(json.dumps(manifest))
+    _index(tmp_path, "lexical.bm25=false")
     system = _system(tmp_path / "mine.yaml", RETRIEVE.replace("k: 3", "k: 3, method: bm25"))
     questions = _questions(tmp_path / "q.jsonl", QUESTION)
     options = ["--questions", questions, "--index", f"plaid={tmp_path / 'idx'}", "--out", tmp_path / "run"]
@@ -196,6 +200,18 @@ def test_gpus_that_the_cluster_lacks(tartan: Tartan, corpus: Path, tmp_path: Pat
     options = ["--questions", questions, "--out", tmp_path / "out", "--set", "models.smollm2.gpus=1"]
     _refused(tartan("answer", "closed-book", *options), "wanted 1 GPUs")
     assert not (tmp_path / "out").exists()
+
+
+def test_changes_of_an_index_that_cannot_be_made(tartan: Tartan, corpus: Path, tmp_path: Path) -> None:
+    _refused(tartan("index", "--add", corpus, "--out", tmp_path / "idx"), "no such index; build one with `tartan index")
+    _refused(tartan("index", "--drop-shard", "00000", "--out", tmp_path / "idx"), "no such index")
+    both = tartan("index", "--add", corpus, "--drop-shard", "00000", "--out", tmp_path / "idx")
+    _refused(both, "--drop-shard does not go with --add")
+    given = tartan("index", "--add", corpus, "--corpus", corpus, "--out", tmp_path / "idx")
+    _refused(given, "--corpus does not go with --add: the index keeps its own settings")
+    _refused(tartan("index", "--corpus", corpus, "--out", "s3://bucket"), "needs a bucket and a prefix")
+    _refused(tartan("index", "--corpus", corpus, "--out", "gs://bucket/idx"), "a local folder or at s3://BUCKET/PREFIX")
+    assert not (tmp_path / "idx").exists()
 
 
 def test_files_that_are_no_run(tartan: Tartan, tmp_path: Path) -> None:
