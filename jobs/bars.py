@@ -52,17 +52,26 @@ class BuildBars:
         done = self._done + (counts.documents if self._unit == "documents" else counts.passages)
         self._bars.update(self._task, completed=min(done, self._total), counts=counts, failed=failed)
         now = time.monotonic()
-        if now - self._said >= HEARTBEAT_S or (done >= self._total > self._done):
-            spent = max(now - self._started, 1e-9)
-            words = f"{(done - self._done) / spent:,.0f} {self._unit}/s, {counts.vectors / spent:,.0f} vectors/s"
-            if done < self._total and done > self._done:
-                words += f", about {(self._total - done) * spent / (done - self._done):,.0f} s left"
-            self._say(words + (f", {failed} shards failed" if failed else ""), done)
+        ended = done >= self._total > self._done and self._said != float("inf")  # said once
+        if ended or now - self._said >= HEARTBEAT_S:
+            spent = max(now - self._started, 0.1)
+            words = [f"{spent:,.0f} s", f"{_rate((done - self._done) / spent)} {self._unit}/s"]
+            if counts.vectors:
+                words.append(f"{_rate(counts.vectors / spent)} vectors/s")
+            if self._done < done < self._total:
+                words.append(f"about {(self._total - done) * spent / (done - self._done):,.0f} s left")
+            if failed:
+                words.append(f"failed shards: {failed}")
+            self._say(", ".join(words), done)
             self._said = now if done < self._total else float("inf")
 
     def _say(self, words: str, done: int) -> None:
         if not self._quiet and not self._live:
             print(f"{self._step}: {done:,} of {self._total:,} {self._unit}, {words}", file=sys.stderr, flush=True)
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 class _Figures(ProgressColumn):
@@ -71,9 +80,9 @@ class _Figures(ProgressColumn):
         counts, unit = task.fields["counts"], task.fields["unit"]
         words = f"{task.completed:,.0f}/{task.total:,.0f} {unit}"
         if new := task.completed - task.fields["began"]:
-            words += f" {new / spent:,.0f}/s"
+            words += f" {_rate(new / spent)}/s"
         if counts.vectors:
-            words += f" {counts.vectors / spent:,.0f} vectors/s"
+            words += f" {_rate(counts.vectors / spent)} vectors/s"
         if failed := task.fields["failed"]:
-            words += f" {failed} shards failed"
+            words += f" failed shards: {failed}"
         return Text(words)

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.cli import main
+from tests.pipeline.plaid.small_index import build_index, documents_of, plan_of, write_corpus
 
 Tartan = Callable[..., tuple[int, str]]
 QUESTION = {"id": "q1", "question": "What is it?"}
@@ -37,16 +38,10 @@ def _system(path: Path, *stages: str) -> Path:
     return path
 
 
-def _index(path: Path) -> Path:
-    """A finished index of another checkpoint, with neither BM25 nor dense vectors."""
-    checkpoint = {"source": "other/model", "revision": None, "fingerprint": "0" * 64}
-    manifest: dict = {"fingerprint": {}, "checkpoint": {**checkpoint, "dim": 8, "doc_maxlen": 9, "query_maxlen": 9}}
-    manifest |= {"shards": [], "dropped": [], "missing": []}
-    numbers = ("generation", "nbits", "centroids", "passages", "documents", "embeddings", "next_pid")
-    manifest |= {"codec": "codec", **dict.fromkeys(numbers, 1)}
-    path.mkdir()
-    (path / "MANIFEST.json").write_text(json.dumps(manifest))
-    return path
+def _index(folder: Path, *sets: str) -> Path:
+    """A small one, finished."""
+    build_index(plan_of(write_corpus(folder / "small", documents_of(3)), *sets), folder / "idx")
+    return folder / "idx"
 
 
 def _refused(outcome: tuple[int, str], *said: str) -> None:
@@ -155,7 +150,10 @@ def test_what_is_no_index(tartan: Tartan, tmp_path: Path, command: str) -> None:
 
 
 def test_an_index_of_another_checkpoint(tartan: Tartan, tmp_path: Path) -> None:
-    _index(tmp_path / "idx")
+    index = _index(tmp_path)
+    held = json.loads((index / "MANIFEST.json").read_text())
+    held["checkpoint"] |= {"source": "other/model", "fingerprint": "0" * 64}
+    (index / "MANIFEST.json").write_text(json.dumps(held))
     questions = _questions(tmp_path / "q.jsonl", QUESTION)
     options = ["--questions", questions, "--index", f"plaid={tmp_path / 'idx'}", "--out", tmp_path / "run"]
     _refused(tartan("answer", "rag", *options), "was built with the checkpoint other/model")
@@ -163,7 +161,7 @@ def test_an_index_of_another_checkpoint(tartan: Tartan, tmp_path: Path) -> None:
 
 
 def test_bm25_asked_of_an_index_without_it(tartan: Tartan, tmp_path: Path) -> None:
-    _index(tmp_path / "idx")
+    _index(tmp_path, "lexical.bm25=false")
     system = _system(tmp_path / "mine.yaml", RETRIEVE.replace("k: 3", "k: 3, method: bm25"))
     questions = _questions(tmp_path / "q.jsonl", QUESTION)
     options = ["--questions", questions, "--index", f"plaid={tmp_path / 'idx'}", "--out", tmp_path / "run"]
@@ -174,7 +172,7 @@ def test_bm25_asked_of_an_index_without_it(tartan: Tartan, tmp_path: Path) -> No
 
 
 def test_dense_vectors_asked_of_an_index_without_them(tartan: Tartan, tmp_path: Path) -> None:
-    _index(tmp_path / "idx")
+    _index(tmp_path, "lexical.bm25=false")
     questions = _questions(tmp_path / "q.jsonl", QUESTION)
     options = ["--questions", questions, "--index", f"plaid={tmp_path / 'idx'}", "--out", tmp_path / "run"]
     system = _system(tmp_path / "mine.yaml", RETRIEVE.replace("k: 3", "k: 3, method: dense"), ANSWER)
@@ -227,6 +225,18 @@ def test_gpus_that_the_cluster_lacks(tartan: Tartan, corpus: Path, tmp_path: Pat
     options = ["--questions", questions, "--out", tmp_path / "out", "--set", "models.smollm2.gpus=1"]
     _refused(tartan("answer", "closed-book", *options), "wanted 1 GPUs")
     assert not (tmp_path / "out").exists()
+
+
+def test_changes_of_an_index_that_cannot_be_made(tartan: Tartan, corpus: Path, tmp_path: Path) -> None:
+    _refused(tartan("index", "--add", corpus, "--out", tmp_path / "idx"), "no such index; build one with `tartan index")
+    _refused(tartan("index", "--drop-shard", "00000", "--out", tmp_path / "idx"), "no such index")
+    both = tartan("index", "--add", corpus, "--drop-shard", "00000", "--out", tmp_path / "idx")
+    _refused(both, "--drop-shard does not go with --add")
+    given = tartan("index", "--add", corpus, "--corpus", corpus, "--out", tmp_path / "idx")
+    _refused(given, "--corpus does not go with --add: the index keeps its own settings")
+    _refused(tartan("index", "--corpus", corpus, "--out", "s3://bucket"), "needs a bucket and a prefix")
+    _refused(tartan("index", "--corpus", corpus, "--out", "gs://bucket/idx"), "a local folder or at s3://BUCKET/PREFIX")
+    assert not (tmp_path / "idx").exists()
 
 
 def test_files_that_are_no_run(tartan: Tartan, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The demo, for real and small: real Ray, real encoder, real vLLM, real PLAID; then the same system in this process."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -130,3 +131,26 @@ def test_local_and_ray_give_equal_tables(home: Path) -> None:
             _same(row["passages"], local["passages"])
             _same(row["snippets"], local["snippets"])
             assert row["final_prompt"] == local["final_prompt"]
+
+
+def test_an_index_grows_and_shrinks(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    index = tmp_path / "index"
+    shutil.copytree(home / "index", index)
+    text = "The Republic of Zubrowka exports marzipan. Its national flower is the edelweiss."
+    (tmp_path / "new.jsonl").write_text(json.dumps({"id": "zubrowka", "text": text}) + "\n")
+    assert _tartan("index", "--add", tmp_path / "new.jsonl", "--out", index) == 0
+    assert "5 shards" in capsys.readouterr().out
+
+    def best(*options: str) -> str:
+        assert _tartan("search", index, "who exports marzipan", "-k", 1, "--json", *options) == 0
+        (found,) = json.loads(capsys.readouterr().out.splitlines()[-1])
+        return found["hits"][0]["doc_id"] if found["hits"] else ""
+
+    assert best() == best("--method", "bm25") == "zubrowka"
+    assert _tartan("index", "--drop-shard", "00004", "--out", index) == 0
+    capsys.readouterr()
+    assert best() != "zubrowka"
+    assert best("--method", "bm25") != "zubrowka"
+    report = json.loads((index / "report.json").read_text())
+    assert report["dropped"] == ["00004"]
+    assert report["steps"]["shards"]["vectors_per_second"] > 0
