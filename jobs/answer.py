@@ -3,10 +3,10 @@
 import hashlib
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pyarrow as pa
 import typer
@@ -17,6 +17,9 @@ from pipeline.compose import System
 from pipeline.plaid.manifest import Manifest
 from pipeline.profile import DENSE_RETRIEVER, RETRIEVER, Profile
 from pipeline.run import PART_SIZE, Run
+
+if TYPE_CHECKING:
+    from ray_cluster.pools import RayEnv
 
 Executor = Literal["ray", "local"]
 Say = Callable[[str], None]
@@ -81,12 +84,20 @@ class Job:
     folder: Run
     executor: Executor
 
-    def run(self, say: Say) -> dict[str, Any]:
-        """Answers what the folder lacks, commits part after part, and returns the manifest's `finished`."""
+    def run(self, say: Say, engines: "RayEnv | None" = None) -> dict[str, Any]:
+        """Answers what the folder lacks, commits part after part, and returns the manifest's `finished`.
+
+        `engines`: pools that several jobs share, and that stay; none: the job starts its own and stops them.
+        """
         if self.folder.resumed:
             say(self.folder.progress())
         if self.folder.missing_parts():
-            (self._on_ray if self.executor == "ray" else self._here)(say)
+            if engines is not None:
+                self._answer(engines, say)
+            elif self.executor == "ray":
+                self._on_ray(say)
+            else:
+                self._here(say)
         return self.folder.finish()
 
     def _here(self, say: Say) -> None:
@@ -101,19 +112,36 @@ class Job:
             env.close()
 
     def _on_ray(self, say: Say) -> None:
-        from ray_cluster.execute import run_on_ray
         from ray_cluster.pools import RayEnv
 
         env = RayEnv.start(self.profile, self.system.roles(), self.indexes, methods=self.system.methods(), say=say)
         try:
-            self._commit(run_on_ray(self.system.stages, env, self.folder.parts(self.table)), say)
+            self._answer(env, say)
         finally:
             env.stop()
+
+    def _answer(self, env: "RayEnv", say: Say) -> None:
+        from ray_cluster.execute import run_on_ray
+
+        self._commit(run_on_ray(self.system.stages, env, self.folder.parts(self.table)), say)
 
     def _commit(self, parts: Any, say: Say) -> None:
         for number, table in parts:
             self.folder.commit_part(number, table)
             say(self.folder.progress())
+
+
+def shared_engines(jobs: Sequence[Job], address: str | None, say: Say) -> "RayEnv":
+    """Pools for all that these jobs (of one profile) ask for, each model loaded once; the caller stops them."""
+    from ray_cluster.connect import connect
+    from ray_cluster.pools import RayEnv, demand
+
+    profile = jobs[0].profile
+    roles = list(dict.fromkeys(role for job in jobs for role in job.system.roles()))
+    indexes = {name: manifest for job in jobs for name, manifest in job.indexes.items()}
+    methods = {name: set().union(*(job.system.methods().get(name, ()) for job in jobs)) for name in indexes}
+    connect(address, *demand(profile, roles, methods))
+    return RayEnv.start(profile, roles, indexes, methods=methods, say=say)
 
 
 def prepare(
