@@ -14,8 +14,8 @@ from pipeline.plaid.kmeans import kmeans
 if TYPE_CHECKING:
     import torch
 
-PROBES = 48  # cells looked into
-_CENTROIDS_PER_CELL = 64
+PROBES = 32  # cells looked into
+_CENTROIDS_PER_CELL = 256
 _SCORE_BYTES = 1 << 28  # of the block of vectors x centroids in memory at a time
 _ROWS_OF_CELLS = 1 << 14  # vectors at a time where cells are probed: each cell then meets many of them
 # Two float32 dot products of unit vectors, summed in any order, differ by less: closer centroids are compared again.
@@ -23,7 +23,7 @@ _NEAR = 4e-6
 
 
 def make_cells(centroids: np.ndarray, seed: int, device: str = "cpu") -> np.ndarray:
-    """The cell of each centroid, int32 [K], for centroids float32 [K, dim]: about K / 64 cells."""
+    """The cell of each centroid, int32 [K], for centroids float32 [K, dim]: about K / 256 cells."""
     wanted = max(1, len(centroids) // _CENTROIDS_PER_CELL)
     middles = kmeans(centroids, wanted, 4, np.random.default_rng(seed), device)
     cells = Assigner(middles / np.maximum(np.linalg.norm(middles, axis=1, keepdims=True), 1e-12), None, device)
