@@ -35,7 +35,7 @@ def ahead(items: Generator[T, None, None], room: int = 1) -> Generator[T, None, 
                 for item in items:
                     if not put(item):
                         return
-        except BaseException as problem:  # of whatever kind: it belongs to the caller's thread
+        except BaseException as problem:  # noqa: BLE001 - of whatever kind, it belongs to the caller's thread
             put(_END, problem)
         else:
             put(_END)

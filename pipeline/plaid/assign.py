@@ -91,8 +91,6 @@ class Assigner:
 
     def _probed(self, block: "torch.Tensor", middles: "torch.Tensor", best: np.ndarray, gap: np.ndarray) -> None:
         """As `_all`, among the rows of each vector's nearest cells. Cell by cell, for a product of matrices each."""
-        import torch
-
         probes = (block @ middles.T).topk(min(PROBES, len(middles)), dim=1, sorted=False).indices
         by_cell = probes.flatten().argsort(stable=True)
         rows = by_cell // probes.shape[1]

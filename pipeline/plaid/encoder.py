@@ -192,9 +192,9 @@ class LateInteractionEncoder:
         """
         if len(widths) == 1:
             raise InputError(
-                f"{self.tokenizer_folder}: the memory of {self.device} is too small for one text of {widths[0]} tokens; "
-                "free it of other processes, split the corpus into shorter passages (split.size) or set the model's "
-                "dtype to bfloat16"
+                f"{self.tokenizer_folder}: the memory of {self.device} is too small for one text of {widths[0]} "
+                "tokens; free it of other processes, split the corpus into shorter passages (split.size), or set the "
+                "model's dtype to bfloat16"
             )
         self.batch_tokens = len(widths) * max(widths) // 2
         log.warning(

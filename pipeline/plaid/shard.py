@@ -54,9 +54,9 @@ def write_shard(
     vectors, and 4 bytes per vector of the shard. The codec's files are hard links to those in `codec_folder`, where
     given and possible. `config` adds colbert-ai settings (query_maxlen, checkpoint ...) to the metadata; paths in it
     would tie the index to its place. `device`: of the nearest centroids; `turns` is held while they are computed.
-    `meter` gets the phases "compress" and "write". The folder appears when it is complete; an empty one that is there already is
-    filled in place, and its owner sees to that. Raises FileExistsError if the folder holds anything, ValueError for
-    pieces that do not fit.
+    `meter` gets the phases "compress" and "write". The folder appears when it is complete; an empty one that is there
+    already is filled in place, and its owner sees to that. Raises FileExistsError if the folder holds anything,
+    ValueError for pieces that do not fit.
     """
     meter, turns = meter or Meter(), turns or nullcontext()
     compressed = _compressed(pieces, codec, device, meter, turns)

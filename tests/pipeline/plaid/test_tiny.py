@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from pipeline.env import SearchRequest
@@ -61,7 +60,9 @@ def test_as_many_token_vectors_as_faiss_once_stumbled_over(tmp_path: Path, vecto
 
 @pytest.mark.parametrize("nbits", [1, 2])
 def test_three_hundred_copies_of_one_text(tmp_path: Path, nbits: int) -> None:
-    out = build(tmp_path, ["the same few words"] * 300 + ["an odd one out"], f"codec.nbits={nbits}")
+    out = build(
+        tmp_path, ["the same few words"] * 300 + ["an odd one out"], f"codec.nbits={nbits}", "shards.documents=200"
+    )
     hits = found(out, "the same few words", 400)
     assert sorted(hits) == sorted(f"d{n}" for n in range(301))
     assert hits[-1] == "d300"
