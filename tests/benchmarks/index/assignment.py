@@ -17,7 +17,8 @@ COMPARED = 16_384
 def assignment(bench: Bench) -> Iterator[Figure]:
     vectors, _ = bench.encoder.encode_documents(bench.texts("vaswani")[: VECTORS // 50])
     vectors = vectors[np.random.default_rng(0).permutation(len(vectors))]
-    compared, training = vectors[:COMPARED], vectors[COMPARED:]
+    held_out = min(COMPARED, len(vectors) // 4)
+    compared, training = vectors[:held_out], vectors[held_out:]
     partitions = min(CENTROIDS, len(training) // 2)
     centroids = kmeans(training, partitions, 1, np.random.default_rng(0))
     centroids /= np.maximum(np.linalg.norm(centroids, axis=1, keepdims=True), 1e-12)
