@@ -75,8 +75,8 @@ class Assigner:
         codes = self._numbers[best].astype(np.int32)
         near = np.flatnonzero(gap < _NEAR)
         for start in range(0, len(near), self._rows):
-            part = near[start : start + self._rows]
-            codes[part] = self._settled(vectors[part])
+            tied = near[start : start + self._rows]
+            codes[tied] = self._settled(vectors[tied])
         return codes
 
     def _products(self, block: "torch.Tensor") -> "torch.Tensor":
