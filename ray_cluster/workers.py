@@ -110,7 +110,8 @@ class Encode(Work):
     def __call__(self, shard: str, meter: Meter) -> None:
         from pipeline.plaid.build import encode_step
 
-        encode_step(self.plan, shard, self.home, self._encoder, *self._codec, meter=meter)
+        codec, folder = self._codec
+        encode_step(self.plan, shard, self.home, self._encoder, codec, folder, meter)
 
 
 @ray.remote(max_retries=RETRIES)
