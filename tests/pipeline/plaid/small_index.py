@@ -30,6 +30,13 @@ class StubEncoder:
     """One unit vector a word, the same for the same word everywhere."""
 
     dtype = "float32"
+    device = "cpu"
+
+    def tokenise_documents(self, texts: Sequence[str]) -> Sequence[str]:
+        return texts
+
+    def encode_tokens(self, tokens: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        return self.encode_documents(tokens)
 
     def encode_documents(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         vectors = [self._words(text) for text in texts]
