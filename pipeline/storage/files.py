@@ -36,15 +36,16 @@ def read_json(path: Path) -> Any:
     return from_json(path.read_bytes(), str(path))
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Replaces `path` in one step: readers see the old contents or the new, never a part."""
-    temporary = _write_beside(path, data)
+def write_file(path: Path, data: bytes, temporary: Path | None = None) -> None:
+    """Replaces `path` in one step: readers see the old contents or the new, never a part. `temporary`: where the data
+    is written first, on the same file system; none: beside it."""
+    temporary = _write(path, data, temporary)
     os.replace(temporary, path)
 
 
-def create_file(path: Path, data: bytes) -> bool:
+def create_file(path: Path, data: bytes, temporary: Path | None = None) -> bool:
     """Creates `path` if it does not exist; False where it does (its contents stay). One of many racing callers wins."""
-    temporary = _write_beside(path, data)
+    temporary = _write(path, data, temporary)
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -63,9 +64,9 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def _write_beside(path: Path, data: bytes) -> Path:
+def _write(path: Path, data: bytes, temporary: Path | None) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    temporary = temporary or path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     with temporary.open("wb") as file:
         file.write(data)
         file.flush()

@@ -29,10 +29,10 @@ class LocalHome(Home):
         return (self.root / name).read_bytes()
 
     def write(self, name: str, data: bytes) -> None:
-        write_file(self.root / name, data)
+        write_file(self.root / name, data, self._attempt())
 
     def create(self, name: str, data: bytes) -> bool:
-        return create_file(self.root / name, data)
+        return create_file(self.root / name, data, self._attempt())
 
     def remove(self, name: str) -> None:
         (self.root / name).unlink(missing_ok=True)
@@ -46,13 +46,17 @@ class LocalHome(Home):
 
     @contextmanager
     def attempt(self) -> Iterator[Path]:
-        """Under `attempts`, on the file system of the final place; its name says whose it is."""
-        folder = self.root / ATTEMPTS / f"{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex}"
-        folder.mkdir(parents=True)
+        folder = self._attempt()
+        folder.mkdir()
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def _attempt(self) -> Path:
+        """A fresh name under `attempts`, on the file system of the final place; it says whose it is."""
+        (self.root / ATTEMPTS).mkdir(parents=True, exist_ok=True)
+        return self.root / ATTEMPTS / f"{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex}"
 
     def publish(self, folder: Path, target: str, files: Mapping[str, Mapping[str, Any]]) -> None:
         home = self.root / target
@@ -91,9 +95,14 @@ class LocalHome(Home):
         for entry in self.entries(ATTEMPTS):
             path = self.root / ATTEMPTS / entry
             if not _alive(path):
-                shutil.rmtree(path, ignore_errors=True)
-        if not self.entries(ATTEMPTS):
-            shutil.rmtree(self.root / ATTEMPTS, ignore_errors=True)
+                _remove(path)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _alive(attempt: Path) -> bool:

@@ -34,7 +34,7 @@ def test_small_files(home: Home) -> None:
     home.write("top", b"")
     assert home.read("a/b.json") == b"third"
     assert home.entries("a") == ["b.json", "c.json"]
-    assert home.entries() == ["a", "top"]
+    assert [entry for entry in home.entries() if entry != "attempts"] == ["a", "top"]
     assert home.entries("absent") == []
     home.remove("a/b.json")
     home.remove("a/b.json")
@@ -165,3 +165,22 @@ def test_cleaning_leaves_the_attempts_of_the_living(tmp_path: Path) -> None:
         home.clean()
         assert home.entries("attempts") == sorted([mine.name, elsewhere.name])
         assert not home.scratch().exists()
+
+
+def test_a_killed_writer_leaves_nothing_among_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed after its data were written and before they got their name."""
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    home = LocalHome(str(tmp_path))
+    home.write("timings/a.json", b"{}")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            home.write("timings/b.json", b"{")
+    assert home.entries("timings") == ["a.json"]
+    (left,) = home.entries("attempts")
+    (tmp_path / "attempts" / left).rename(tmp_path / "attempts" / left.replace(f".{os.getpid()}.", ".99999999."))
+    home.clean()
+    assert home.entries("attempts") == []
