@@ -24,7 +24,7 @@ class ChatRequest:
     temperature: float = 0.0
     top_p: float = 1.0
     seed: int | None = None
-    n: int = 1  # samples; number i (from 0) is drawn with seed + i
+    n: int = 1  # samples, where temperature is above 0; number i (from 0) is drawn with seed + i
     logprobs: bool = False  # of the generated tokens
     json_schema: dict[str, Any] | None = None  # the text is to be JSON of this schema
 

@@ -132,7 +132,7 @@ class Pool:
             if not up:
                 raise EngineError(f"{self.what}: no replica was up within {self.timeout_s:g} s")
             more, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=SOON_S) if waiting else ([], [])
-            found = []
+            found: list[tuple[int, int, Any]] = []
             for call in (call for call in asked if call in {*up, *more}):
                 try:
                     found.append((ray.get(call)["requests"], len(found), asked[call]))

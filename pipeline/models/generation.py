@@ -114,7 +114,7 @@ class TransformersEngine(TransformersScorer):
         ids = ids[: draw.request.max_tokens]
         end = next((place for place, token in enumerate(ids) if token in self._ends), None)
         kept = ids if end is None else ids[: end + 1]
-        text = self._tokenizer.decode(kept, skip_special_tokens=True)
+        text = str(self._tokenizer.decode(kept, skip_special_tokens=True))
         reason = "length" if end is None else "stop"
         chosen = tuple(logs[: len(kept)]) if draw.request.logprobs else None
         return Completion(text, draw.prompt.text, reason, generated_tokens=len(kept), logprobs=chosen)
@@ -168,4 +168,6 @@ def _out_of_range(request: ChatRequest) -> str:
         return f"top_p must be above 0 and at most 1, not {request.top_p}"
     if request.max_tokens < 1 or request.n < 1:
         return f"max_tokens and n must be at least 1, not {request.max_tokens} and {request.n}"
+    if request.n > 1 and request.temperature == 0:
+        return f"n must be 1 where temperature is 0, not {request.n}: all samples would be the same"
     return ""

@@ -162,6 +162,7 @@ def _sampling(request: ChatRequest) -> Any:
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
+    schema = request.json_schema
     return SamplingParams(
         n=request.n,
         temperature=request.temperature,
@@ -169,7 +170,7 @@ def _sampling(request: ChatRequest) -> Any:
         seed=request.seed,
         max_tokens=request.max_tokens,
         logprobs=0 if request.logprobs else None,  # 0: of the token that was drawn
-        structured_outputs=StructuredOutputsParams(json=request.json_schema) if request.json_schema else None,
+        structured_outputs=None if schema is None else StructuredOutputsParams(json=schema),
         output_kind=RequestOutputKind.FINAL_ONLY,
     )
 

@@ -113,14 +113,15 @@ def test_a_narrow_nucleus_is_greedy(made: Made) -> None:
 
 
 def test_what_cannot_be_served_fails_alone(made: Made) -> None:
-    good, long, cold, empty, none = made[0].chat(
-        [ask("a"), ask("a " * 30), ask("a", temperature=-1.0), ask("a", top_p=0.0), ask("a", 0)]
+    good, long, cold, empty, none, same = made[0].chat(
+        [ask("a"), ask("a " * 30), ask("a", temperature=-1.0), ask("a", top_p=0.0), ask("a", 0), ask("a", n=2)]
     )
     assert good.error is None
     assert long.error == f"prompt of 30 tokens and 6 to generate exceed the model's {LIMIT}"
     assert cold.error == "temperature must be at least 0, not -1.0"
     assert empty.error == "top_p must be above 0 and at most 1, not 0.0"
     assert none.error == "max_tokens and n must be at least 1, not 0 and 1"
+    assert same.error == "n must be 1 where temperature is 0, not 2: all samples would be the same"
     assert made[0].chat([]) == []
     exact = made[0].chat([ask("a " * 31, 1)])[0]
     assert (exact.error, exact.prompt_tokens) == (None, 31)
