@@ -22,11 +22,11 @@ class Draw(NamedTuple):
 
 
 class TransformersEngine(TransformersScorer):
-    """`env.LLM` beside `env.Scorer` on one causal model. One call at a time: a batch takes all threads.
+    """`env.LLM` beside `env.Scorer` on one model. One call at a time: a batch takes all threads.
 
-    Prompts are padded at the left and masked; a sample depends on its seed and its prompt, not on its batch, up to
-    rounding. Only what a request says decides: the repetition penalties and top-k of a model's generation_config.json
-    are not applied, as they are not by VllmEngine.
+    A sequence-to-sequence model reads prompt and EOS in its encoder. Prompts are padded and masked; a sample depends
+    on its seed and its prompt, not on its batch, up to rounding. Only what a request says decides: the repetition
+    penalties and top-k of a model's generation_config.json are not applied, as they are not by VllmEngine.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -37,13 +37,13 @@ class TransformersEngine(TransformersScorer):
         listed = ends if isinstance(ends, list) else [ends]
         self._ends = sorted({end for end in (*listed, self._tokenizer.eos_token_id) if end is not None})
         # generate() takes what it is not told from here.
-        self._model.generation_config = GenerationConfig(eos_token_id=self._ends or None, pad_token_id=0)
+        self._model.generation_config = GenerationConfig(
+            eos_token_id=self._ends or None, pad_token_id=0, decoder_start_token_id=self._decoder_start
+        )
 
     def chat(self, requests: Sequence[ChatRequest]) -> list[Completion]:
         """One completion per request, in order; temperature 0 is greedy. One that cannot be served (too long, settings
-        out of range) has `error` set. Raises EngineError for a sequence-to-sequence model and for a JSON schema."""
-        if self._seq2seq:
-            raise EngineError(f"{self._name} is sequence-to-sequence and has no chat; it serves as a scorer")
+        out of range) has `error` set. Raises EngineError for a JSON schema."""
         if any(request.json_schema is not None for request in requests):
             raise EngineError(f"{self._name}: engine transformers writes to no JSON schema; vllm and openai do")
         called = time.perf_counter()
@@ -95,19 +95,22 @@ class TransformersEngine(TransformersScorer):
         import torch
         from transformers import LogitsProcessorList
 
-        longest = max(len(draw.prompt.ids) for draw in draws)
-        rows = [[0] * (longest - len(draw.prompt.ids)) + draw.prompt.ids for draw in draws]
-        mask = [[0] * (longest - len(draw.prompt.ids)) + [1] * len(draw.prompt.ids) for draw in draws]
+        rows, start = [draw.prompt.ids for draw in draws], 1  # of a decoder's ids, behind its start token
+        if self._seq2seq:
+            ids, mask = self._padded([[*row, self._tokenizer.eos_token_id] for row in rows])
+        else:  # at the left, for every prompt to end where its answer begins
+            ids, mask = (side.flip(1) for side in self._padded([row[::-1] for row in rows]))
+            start = ids.shape[1]
         sampler = Sampler(draws, self._device)
         with torch.inference_mode(), quiet():
-            ids = self._model.generate(
-                input_ids=torch.tensor(rows, device=self._device),
-                attention_mask=torch.tensor(mask, device=self._device),
+            written = self._model.generate(
+                input_ids=ids,
+                attention_mask=mask,
                 logits_processor=LogitsProcessorList([sampler]),
                 do_sample=False,  # the sampler leaves one token to choose
                 max_new_tokens=max(draw.request.max_tokens for draw in draws),
-            )[:, longest:].tolist()
-        return [self._completion(draw, ids[n], [step[n] for step in sampler.logs]) for n, draw in enumerate(draws)]
+            )[:, start:].tolist()
+        return [self._completion(draw, written[n], [step[n] for step in sampler.logs]) for n, draw in enumerate(draws)]
 
     def _completion(self, draw: Draw, ids: list[int], logs: list[float]) -> Completion:
         """Of a row that may have run on, for a neighbour's sake, behind its own end."""

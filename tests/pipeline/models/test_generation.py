@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig
 
 from pipeline.env import ChatRequest, Completion, EngineError
 from pipeline.local import LocalEnv, make_model
@@ -127,12 +127,26 @@ def test_what_cannot_be_served_fails_alone(made: Made) -> None:
     assert (exact.error, exact.prompt_tokens) == (None, 31)
 
 
-def test_what_it_does_not_offer(made: Made, tmp_path: Path) -> None:
+def test_it_writes_to_no_schema(made: Made) -> None:
     with pytest.raises(EngineError, match="engine transformers writes to no JSON schema; vllm and openai do"):
         made[0].chat([ask("a", json_schema={"type": "object"})])
-    spec = ModelSpec(engine="transformers", source=str(tiny.t5(tmp_path / "t5")), cpus=1)
-    with pytest.raises(EngineError, match="sequence-to-sequence and has no chat"):
-        make_model(spec).chat([ask("a")])
+
+
+def test_a_sequence_to_sequence_model_writes_what_its_decoder_does(tmp_path: Path) -> None:
+    folder = tiny.t5(tmp_path / "t5")
+    engine = make_model(ModelSpec(engine="transformers", source=str(folder), dtype="float32", cpus=1))
+    model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    for text, completion in zip(TEXTS, engine.chat([ask(text, 5, logprobs=True) for text in TEXTS]), strict=True):
+        inputs = torch.tensor([[*tokenizer(text, add_special_tokens=False)["input_ids"], 1]])
+        chosen, logs = list[int](), list[float]()
+        while len(chosen) < 5 and 1 not in chosen:
+            with torch.no_grad():
+                logits = model(input_ids=inputs, decoder_input_ids=torch.tensor([[0, *chosen]])).logits[0, -1]
+            row = torch.log_softmax(logits.double(), -1)
+            chosen.append(int(row.argmax()))
+            logs.append(float(row.max()))
+        assert completion.text == tokenizer.decode(chosen, skip_special_tokens=True)
+        np.testing.assert_allclose(completion.logprobs or (), logs, atol=1e-4)
 
 
 def test_one_model_fills_both_roles(made: Made, tmp_path: Path) -> None:
