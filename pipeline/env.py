@@ -14,18 +14,29 @@ BY_PLAID: tuple[Method, ...] = ("plaid",)
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """One generation: what to say and how to sample. `seed` derives from the question id, never from the batch."""
+    """What to say and how to sample. `seed` derives from the question id, never from the batch.
+
+    Log-probabilities of a prompt are not asked for here: `Scorer.log_likelihoods` has them.
+    """
 
     messages: tuple[dict[str, str], ...]  # [{"role": "user", "content": ...}, ...]
     max_tokens: int
     temperature: float = 0.0
     top_p: float = 1.0
     seed: int | None = None
+    n: int = 1  # samples, where temperature is above 0; number i (from 0) is drawn with seed + i
+    logprobs: bool = False  # of the generated tokens
+    json_schema: dict[str, Any] | None = None  # the text is to be JSON of this schema
 
 
 @dataclass(frozen=True)
 class Completion:
-    """One generation's outcome. `prompt` is the text that reached the model, template and all."""
+    """A request's outcome. `prompt` is the text that reached the model, template and all; from an endpoint, which keeps
+    its template to itself, it is the messages' contents.
+
+    Tokens are counted once: the prompt's in the first sample, and where an endpoint gives one number for all samples,
+    the generated ones too. Times say nothing about the answer, so two completions are equal without them.
+    """
 
     text: str
     prompt: str
@@ -33,6 +44,14 @@ class Completion:
     prompt_tokens: int = 0
     generated_tokens: int = 0
     error: str | None = None  # set where this request alone failed (over-long prompt, ...)
+    logprobs: tuple[float, ...] | None = None  # natural log p of each generated token, before temperature and top_p
+    others: tuple["Completion", ...] = ()  # the samples after the first, where n > 1
+    seconds: float = field(default=0.0, compare=False)  # from the call to the answer
+    queue_s: float = field(default=0.0, compare=False)  # of those, before an engine took it up
+
+    @classmethod
+    def failed(cls, error: str, prompt: str = "", prompt_tokens: int = 0) -> "Completion":
+        return cls("", prompt, "error", prompt_tokens, error=error)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from pipeline.profile import DENSE_RETRIEVER, RETRIEVER, ModelSpec, Profile
 
 
 def make_model(spec: ModelSpec) -> Any:
-    """The loaded model: VllmEngine, TransformersScorer, FidReader, LateInteractionEncoder or SentenceEmbedder.
+    """The loaded model: VllmEngine, EndpointLLM, TransformersEngine, FidReader, LateInteractionEncoder or
+    SentenceEmbedder.
 
     Imports what that one needs.
     """
@@ -19,10 +20,14 @@ def make_model(spec: ModelSpec) -> Any:
         from pipeline.models.llm import VllmEngine
 
         return VllmEngine(spec)
-    if spec.engine == "transformers":
-        from pipeline.models.likelihood import TransformersScorer
+    if spec.engine == "openai":
+        from pipeline.models.endpoint import EndpointLLM
 
-        return TransformersScorer(spec)
+        return EndpointLLM(spec)
+    if spec.engine == "transformers":
+        from pipeline.models.generation import TransformersEngine
+
+        return TransformersEngine(spec)
     if spec.engine == "fid":
         from pipeline.models.fid import FidReader
 

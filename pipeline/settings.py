@@ -112,6 +112,8 @@ def explain(problem: ValidationError, model: type[BaseModel]) -> str:
     message = re.sub(r"^(Value error, |\w+ (?=should ))", "", error["msg"]).split(" after validation")[
         0
     ]  # pydantic's words
+    if isinstance(error["input"], dict) and error["type"] == "value_error":  # of several keys: the message names them
+        return f"{key}: {message}." if key else f"{message}."
     return f"key '{key}' {message}, not {error['input']!r}." if key else f"{message}."
 
 

@@ -1,21 +1,62 @@
-"""Actors that hold a model or some shards of an index, and pools of them."""
+"""Actors that hold a model or some shards of an index."""
 
 import os
+import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sized
+from contextlib import contextmanager
 from importlib import import_module
+from threading import Condition
 from typing import Any
 
 import ray
-from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
 from pipeline.env import EngineError
-from pipeline.errors import InputError
 
-RESTARTS = (
-    3  # of an actor; a call that was under way is then tried once more, so a call that kills it twice is given up
-)
+# A question that kills its engine does so four times before it is found out (replicas.py): a replica survives five.
+MODEL_RESTARTS = 20
+SEARCH_RESTARTS = 3
+MARK_S = 0.05  # for a mark to leave this process before whatever follows it may end the process
+
+
+class Turns:
+    """Calls run together; one that is to be alone waits until they have ended, and lets none begin meanwhile."""
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._alone = 0  # calls that are alone or wait for it
+        self._together = 0
+        self.requests = 0  # under way or waiting
+
+    @contextmanager
+    def together(self, requests: int) -> Iterator[None]:
+        with self._changed:
+            self.requests += requests
+            self._changed.wait_for(lambda: not self._alone)
+            self._together += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self.requests -= requests
+                self._together -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        with self._changed:
+            self._alone += 1
+            self.requests += 1
+            self._changed.wait_for(lambda: not self._together)
+            self._together += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._together -= 1
+                self._alone -= 1
+                self.requests -= 1
+                self._changed.notify_all()
 
 
 class _Holder:
@@ -27,22 +68,50 @@ class _Holder:
         os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = str(threads)
         self._held: Any = None
         self._problem: Exception | None = None
+        self._turns = Turns()
         try:
             self._held = imported(maker)(*arguments)
         except Exception as problem:  # noqa: BLE001 - raised again by the first call, in the caller's process
             self._problem = problem
 
-    def ready(self) -> dict[str, Any]:
-        """Returns once the object is built: the facts a client answers without a call."""
-        return {"max_model_len": getattr(self._object(), "max_model_len", None)}
+    # Sent again while the actor starts or restarts: an answer says that it is up, an error that it is gone for good.
+    @ray.method(concurrency_group="aside", max_task_retries=-1)
+    def state(self) -> dict[str, Any]:
+        """Once the object is built: the facts a client answers without a call, and how many requests are under way."""
+        return {"max_model_len": getattr(self._object(), "max_model_len", None), "requests": self._turns.requests}
 
-    def ask(self, method: str, *arguments: Any) -> Any:
-        return getattr(self._object(), method)(*arguments)
+    def ask(self, method: str, *arguments: Any) -> tuple[Any, float]:
+        """The object's answer, and the seconds it took."""
+        first = arguments[0] if arguments else None
+        with self._turns.together(len(first) if isinstance(first, Sized) else 1):
+            return self._timed(method, arguments)
+
+    @ray.method(num_returns="streaming")
+    def ask_alone(self, method: str, *arguments: Any) -> Iterator[Any]:
+        """None when nothing else runs here, then what `ask` returns. An actor that dies between the two was killed by
+        this call, or from outside."""
+        with self._turns.alone():
+            yield None
+            time.sleep(MARK_S)
+            yield self._timed(method, arguments)
 
     @ray.method(concurrency_group="aside")
     def aside(self, method: str, *arguments: Any) -> Any:
-        """`ask` for quick questions, which do not queue behind long ones."""
-        return self.ask(method, *arguments)
+        """The answer to a quick question, which does not queue behind long ones."""
+        return getattr(self._object(), method)(*arguments)
+
+    def _timed(self, method: str, arguments: tuple[Any, ...]) -> tuple[Any, float]:
+        began = time.perf_counter()
+        held = self._object()
+        try:
+            answer = getattr(held, method)(*arguments)
+        except EngineError as problem:
+            if hasattr(held, "alive") and not held.alive():
+                # A process whose engine has ended is of no use: Ray starts another, and callers send again.
+                print(f"ending this replica: {problem}", file=sys.stderr, flush=True)
+                os._exit(1)
+            raise
+        return answer, time.perf_counter() - began
 
     def _object(self) -> Any:
         if self._problem is not None:
@@ -51,72 +120,25 @@ class _Holder:
 
 
 class ModelActor(_Holder):
-    """One replica of a model."""
+    """One replica of a model. A call that its death interrupts is not Ray's to send again, but its caller's."""
+
+    restarts, retries = MODEL_RESTARTS, 0
 
 
 class SearchActor(_Holder):
-    """Some shards of an index."""
+    """Some shards of an index. A call that its death interrupts is sent once more: a second death is that call's."""
 
-
-@dataclass
-class Pool:
-    """Actors that hold the same model, or one index between them. Picklable; `what` names it in messages."""
-
-    what: str
-    actors: list[Any]
-    timeout_s: float
-    facts: dict[str, Any] = field(default_factory=dict)
-    asked: int = 0
-
-    def ask(self, method: str, *arguments: Any) -> Any:
-        """One replica's answer, replicas in turn; processes begin at different ones."""
-        self.asked += 1
-        return self._wait([self._next().ask.remote(method, *arguments)])[0]
-
-    def aside(self, method: str, *arguments: Any) -> Any:
-        return self._wait([self._next().aside.remote(method, *arguments)])[0]
-
-    def ask_all(self, method: str, *arguments: Any) -> list[Any]:
-        """Every actor's answer; the arguments are stored once for all of them."""
-        shared = [ray.put(argument) for argument in arguments]
-        return self._wait([actor.ask.remote(method, *shared) for actor in self.actors])
-
-    def _next(self) -> Any:
-        return self.actors[(os.getpid() + self.asked) % len(self.actors)]
-
-    def _wait(self, calls: list[Any]) -> list[Any]:
-        try:
-            return ray.get(calls, timeout=self.timeout_s)
-        except RayTaskError as problem:
-            raise problem.cause from None  # what the model raised, as it would be raised without Ray
-        except GetTimeoutError:
-            raise EngineError(f"{self.what}: no answer within {self.timeout_s:g} s") from None
-        except RayError as problem:
-            raise EngineError(f"{self.what} is gone: {one_line(problem)}") from None
-
-    def fill(self, deadline: float) -> None:
-        """Waits until every actor is built. Raises InputError as it came; EngineError for anything else."""
-        calls = [actor.ready.remote() for actor in self.actors]
-        try:
-            while calls:
-                done, calls = ray.wait(calls, timeout=max(0.0, deadline - time.monotonic()))
-                if not done:
-                    raise EngineError(
-                        f"{self.what}: {len(calls)} of {len(self.actors)} actors were not ready in time; the cluster "
-                        f"may be busy with other jobs (free now: {free_now()})"
-                    )
-                self.facts = ray.get(done[0])
-        except RayTaskError as problem:
-            if isinstance(problem.cause, InputError):
-                raise problem.cause from None
-            kind = type(problem.cause).__name__
-            raise EngineError(f"{self.what} could not be loaded: {kind}: {one_line(problem.cause)}") from problem
-        except RayError as problem:
-            raise EngineError(f"{self.what} could not be loaded: {one_line(problem)}") from problem
+    restarts, retries = SEARCH_RESTARTS, 1
 
 
 def new_actor(
-    kind: type[_Holder], maker: str, arguments: tuple[Any, ...], *, calls: int, cpus: float, gpus: float
+    kind: type[ModelActor] | type[SearchActor],
+    maker: str,
+    arguments: tuple[Any, ...],
+    *,
+    calls: int,
+    cpus: float,
+    gpus: float,
 ) -> Any:
     """Starts an actor that builds `maker(*arguments)` and serves so many calls at once; returns its handle at once."""
     options: dict[str, Any] = {
@@ -125,7 +147,7 @@ def new_actor(
         "max_concurrency": calls,
         "concurrency_groups": {"aside": 4},
     }
-    remote = ray.remote(**options, max_restarts=RESTARTS, max_task_retries=1)(kind)
+    remote = ray.remote(**options, max_restarts=kind.restarts, max_task_retries=kind.retries)(kind)
     return remote.remote(maker, arguments, max(1, int(cpus)))
 
 

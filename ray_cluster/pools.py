@@ -1,12 +1,13 @@
 """The environment of stages on a cluster: one pool of actors for each model and each index, shared by whoever asks.
 
 A model is loaded once (per replica), however many roles, stages and stage workers use it. Stage workers hold clients,
-whose calls wait a bounded time; a model or searcher that is gone ends the job as EngineError.
+whose calls wait a bounded time. A replica that dies is restarted and its requests are sent again; a request that kills
+every engine it meets fails alone; a model or searcher that is gone for good ends the job as EngineError.
 """
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from pipeline.env import BY_PLAID, ChatRequest, Completion, Method, Reading, Rea
 from pipeline.errors import InputError
 from pipeline.plaid.manifest import Manifest
 from pipeline.profile import DENSE_RETRIEVER, RETRIEVER, RETRIEVERS, ModelSpec, Profile
-from ray_cluster.actors import ModelActor, Pool, SearchActor, new_actor
+from ray_cluster.actors import ModelActor, SearchActor, new_actor
+from ray_cluster.replicas import TRIES, Pool, ReplicaLost
 
 LLM_CALLS = 16  # stage workers whose requests one engine batches together
 
@@ -37,7 +39,11 @@ class ModelClient:
         self.max_model_len: int = pool.facts.get("max_model_len") or 0
 
     def chat(self, requests: Sequence[ChatRequest]) -> list[Completion]:
-        return self._pool.ask("chat", list(requests)) if requests else []
+        """A replica that dies under a batch: sent again whole, then each request alone, to find the one that kills."""
+        try:
+            return _with_queue(*self._pool.serve("chat", list(requests))) if requests else []
+        except ReplicaLost:
+            return [self._chat_alone(request) for request in requests]
 
     def count_tokens(self, messages: Sequence[dict[str, str]]) -> int:
         """A call of its own (about a millisecond), beside the generations under way: the engine has the template."""
@@ -60,6 +66,16 @@ class ModelClient:
 
     def read(self, requests: Sequence[ReadRequest]) -> list[Reading]:
         return self._pool.ask("read", list(requests)) if requests else []
+
+    def _chat_alone(self, request: ChatRequest) -> Completion:
+        try:
+            return _with_queue(*self._pool.serve_alone("chat", [request]))[0]
+        except ReplicaLost as problem:
+            return Completion.failed(f"the engine died {TRIES} times over this request, alone in it: {problem}")
+
+
+def _with_queue(completions: list[Completion], queue_s: float) -> list[Completion]:
+    return [replace(one, seconds=one.seconds + queue_s, queue_s=one.queue_s + queue_s) for one in completions]
 
 
 class IndexClient:
@@ -118,10 +134,10 @@ class RayEnv:
         """Starts the pools that `roles` and `indexes` (name -> manifest) need, and returns when all are ready.
 
         `methods`: how each index is searched; not named: plaid. It needs the retriever's pool, dense that of the
-        dense retriever, bm25 none. Two roles of one model share its pool. Searchers: `profile.search_workers` an index,
-        never more than it has shards, which are dealt in turn. `timeout_s` bounds each later call, `load_timeout_s` the
-        wait here. Raises InputError for what is wrong with a model or index, EngineError for one that does not come up;
-        both name it.
+        dense retriever, bm25 none. Two roles of one model share its pool, which is ready when `min_replicas` are up.
+        Searchers: `profile.search_workers` an index, never more than it has shards, which are dealt in turn.
+        `timeout_s` bounds each later call, `load_timeout_s` the wait here. Raises InputError for what is wrong with a
+        model or index, EngineError for one that does not come up; both name it.
         """
         indexes = dict(indexes or {})
         opened = {name: tuple((methods or {}).get(name, BY_PLAID)) for name in indexes}
@@ -139,7 +155,9 @@ class RayEnv:
             pools = [*env._models.values(), *env._indexes.values()]
             say("loading " + ", ".join(f"{pool.what} x {len(pool.actors)}" for pool in pools))
             deadline = time.monotonic() + load_timeout_s
-            for pool in pools:
+            for model, pool in env._models.items():
+                pool.fill(deadline, profile.models[model].min_replicas)
+            for pool in env._indexes.values():
                 pool.fill(deadline)
         except BaseException:
             env.stop()
@@ -173,16 +191,16 @@ class RayEnv:
 
 
 def demand(profile: Profile, roles: Iterable[str], methods: Mapping[str, Collection[Method]]) -> tuple[float, float]:
-    """(CPUs, GPUs) that `RayEnv.start` holds at most for these roles and indexes; `connect` wants them.
+    """(CPUs, GPUs) that `RayEnv.start` needs for these roles and indexes; `connect` wants them. Of a model with
+    `min_replicas` these count, for the others start when there is room.
 
     `methods`: how each index is searched.
     """
     models = {profile.roles[role] for role in _roles(roles, methods)}
     specs = [profile.models[model] for model in models]
-    searchers = len(methods) * profile.search_workers * profile.search_cpus
-    return sum(spec.replicas * spec.cpus for spec in specs) + searchers, sum(
-        spec.replicas * spec.gpus for spec in specs
-    )
+    cpus = sum((spec.min_replicas or spec.replicas) * spec.cpus for spec in specs)
+    gpus = sum((spec.min_replicas or spec.replicas) * spec.gpus for spec in specs)
+    return cpus + len(methods) * profile.search_workers * profile.search_cpus, gpus
 
 
 def _roles(roles: Iterable[str], methods: Mapping[str, Collection[Method]]) -> list[str]:

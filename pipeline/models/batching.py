@@ -3,6 +3,7 @@ engine's running batch (continuous batching) and nothing of the engine is touche
 """
 
 import queue
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -27,11 +28,19 @@ class Engine(Protocol):
     def has_unfinished_requests(self) -> bool: ...
 
 
+class Running(Future[Any]):
+    """A request under way. Its times are perf_counter's: sent, taken up by the engine, finished."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = self.begun = self.ended = time.perf_counter()
+
+
 @dataclass
 class _Job:
     prompt: Any
     params: Any
-    done: "Future[Any]" = field(default_factory=Future)
+    done: Running = field(default_factory=Running)
 
 
 class EngineThread:
@@ -59,7 +68,7 @@ class EngineThread:
         self._thread.start()
         self.built: Any = ready.result()  # to read its settings from; everything else belongs to the thread
 
-    def submit(self, prompt: Any, params: Any) -> "Future[Any]":
+    def submit(self, prompt: Any, params: Any) -> Running:
         """A future of the engine's finished output for this prompt. Raises EngineError where the engine has ended."""
         job = _Job(prompt, params)
         with self._gate:
@@ -93,7 +102,9 @@ class EngineThread:
                     outputs = engine.step()
                 for output in outputs:
                     if output.finished:
-                        self._running.pop(output.request_id).done.set_result(output)
+                        done = self._running.pop(output.request_id).done
+                        done.ended = time.perf_counter()
+                        done.set_result(output)
         except Exception as problem:  # noqa: BLE001 - whatever it was, no request can be served any more
             cause = problem
         finally:
@@ -114,6 +125,7 @@ class EngineThread:
 
     def _serve(self, engine: Engine, job: _Job) -> None:
         name = str(next(self._names))
+        job.done.begun = time.perf_counter()
         self._running[name] = job  # before the engine sees it: if that kills the engine, this job has to hear of it
         try:
             engine.add_request(name, job.prompt, job.params)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
+from pipeline.env import ChatRequest, Completion
+
 
 @dataclass(frozen=True)
 class Prompt:
@@ -44,6 +46,21 @@ class ChatFormat:
             if self._bos is None or not self._adds_bos or text.startswith(self._bos):
                 return Prompt(text, ids)
             return Prompt(self._bos + text, [self._tokenizer.bos_token_id, *ids])
+
+    def accept(self, request: ChatRequest, limit: int) -> Prompt | Completion:
+        """The prompt of `request`, or the failed completion of one that the template refuses or that, with what is to
+        be generated, exceeds `limit` tokens."""
+        from jinja2 import TemplateError
+
+        try:
+            prompt = self.prompt(request.messages)
+        except TemplateError as problem:
+            return Completion.failed(f"the model's chat template refuses the messages: {problem}")
+        length, new = len(prompt.ids), request.max_tokens
+        if length + new > limit:
+            error = f"prompt of {length} tokens and {new} to generate exceed the model's {limit}"
+            return Completion.failed(error, prompt.text, length)
+        return prompt
 
     def start(self) -> list[int]:
         """The BOS token where the tokenizer starts plain text with one, else nothing."""

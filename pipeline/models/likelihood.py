@@ -36,7 +36,7 @@ class TransformersScorer:
         dtype = getattr(torch, choose_precision(spec.dtype, self._device))
         config = AutoConfig.from_pretrained(folder, trust_remote_code=trust)
         self._seq2seq = bool(config.is_encoder_decoder)
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust)
+        self._tokenizer = tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust)
         kind = AutoModelForSeq2SeqLM if self._seq2seq else AutoModelForCausalLM
         try:
             with quiet():
@@ -49,7 +49,8 @@ class TransformersScorer:
         self.max_model_len = spec.max_model_len or _limit(config, tokenizer)
         self._batch_tokens, self._vocabulary = spec.batch_tokens, int(model.config.get_text_config().vocab_size)
         ends = tokenizer.bos_token_id, tokenizer.eos_token_id
-        self._format = PairFormat(ChatFormat(tokenizer), self.max_model_len, *ends, self._seq2seq)
+        self._name, self._chat = f"model '{spec.source}'", ChatFormat(tokenizer)
+        self._format = PairFormat(self._chat, self.max_model_len, *ends, self._seq2seq)
 
     def log_likelihoods(self, pairs: Sequence[tuple[str, str]]) -> list[np.ndarray]:
         """Per (context, continuation) float32 [tokens of the continuation], natural log; EOS is not scored."""

@@ -6,7 +6,7 @@ import logging
 import os
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import Future
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ import numpy as np
 
 from pipeline.env import ChatRequest, Completion, EngineError
 from pipeline.errors import InputError
-from pipeline.models.batching import EngineThread
-from pipeline.models.chat import ChatFormat
+from pipeline.models.batching import EngineThread, Running
+from pipeline.models.chat import ChatFormat, Prompt
 from pipeline.models.loading import choose_precision
 from pipeline.models.pairs import PairFormat
 from pipeline.models.resolve import resolve_model
@@ -34,11 +34,16 @@ class VllmEngine:
 
     The engine runs inside this process. vLLM's AsyncLLM cannot: it keeps processes of its own, which stay behind with
     their memory when this one is killed (seen in 0.32), and needed 95 s to load on two busy cores where this needs 20.
-    With tensor_parallel_size above 1 vLLM still starts one worker process a GPU; those watch a pipe to their parent.
+    With tensor_parallel above 1 vLLM still starts one worker process a GPU; those watch a pipe to their parent.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
         """Loads the model. Raises InputError for an unknown engine option or a model that vLLM refuses."""
+        if not find_spec("vllm"):
+            raise InputError(
+                f"model '{spec.source}': engine vllm is not installed here (make setup), or has no wheel for this "
+                "machine: then set models.NAME.engine=transformers or use an endpoint (engine: openai)"
+            )
         threads = max(1, int(spec.cpus))
         _set_environment(threads)
         from vllm.exceptions import VLLMClientError
@@ -117,7 +122,7 @@ class VllmEngine:
         atexit.unregister(self.shutdown)
         self._engine.stop()
 
-    def _score(self, ids: list[int], **wanted: Any) -> "Future[Any]":
+    def _score(self, ids: list[int], **wanted: Any) -> Running:
         """A running request for log-probabilities; the one token it generates is of no use."""
         from vllm import SamplingParams
         from vllm.inputs.engine import tokens_input
@@ -127,47 +132,58 @@ class VllmEngine:
         params = SamplingParams(temperature=0.0, max_tokens=1, detokenize=False, output_kind=last, **wanted)
         return self._engine.submit(tokens_input(ids), params)
 
-    def _send(self, request: ChatRequest) -> "Completion | tuple[Future[Any], str]":
+    def _send(self, request: ChatRequest) -> Completion | tuple[Running, str]:
         """A running request and its prompt, or the completion of one that cannot run."""
-        from jinja2 import TemplateError
-        from vllm import SamplingParams
         from vllm.inputs.engine import tokens_input
-        from vllm.sampling_params import RequestOutputKind
 
+        prompt = self._format.accept(request, self.max_model_len)
+        if not isinstance(prompt, Prompt):
+            return prompt
         try:
-            prompt = self._format.prompt(request.messages)
-        except TemplateError as problem:
-            return _failed("", 0, f"the model's chat template refuses the messages: {problem}")
-        length, limit = len(prompt.ids), self.max_model_len
-        if length + request.max_tokens > limit:
-            error = f"prompt of {length} tokens and {request.max_tokens} to generate exceed the model's {limit}"
-            return _failed(prompt.text, length, error)
-        try:
-            params = SamplingParams(
-                temperature=request.temperature,
-                top_p=request.top_p,
-                seed=request.seed,
-                max_tokens=request.max_tokens,
-                output_kind=RequestOutputKind.FINAL_ONLY,
-            )
+            params = _sampling(request)
         except self._refusals as problem:
-            return _failed(prompt.text, length, str(problem))
+            return Completion.failed(str(problem), prompt.text, len(prompt.ids))
         return self._engine.submit(tokens_input(prompt.ids), params), prompt.text
 
-    def _receive(self, running: "Future[Any]", prompt: str) -> Completion:
+    def _receive(self, running: Running, prompt: str) -> Completion:
         """Waits for a request that was sent."""
         try:
             output = running.result()
         except self._refusals as problem:
-            return _failed(prompt, 0, str(problem))
-        answer, length = output.outputs[0], len(output.prompt_token_ids)
-        if answer.finish_reason not in FINISHED:
-            return _failed(prompt, length, f"the engine ended this request early: {answer.finish_reason}")
-        return Completion(answer.text, prompt, FINISHED[answer.finish_reason], length, len(answer.token_ids))
+            return Completion.failed(str(problem), prompt)
+        length = len(output.prompt_token_ids)
+        first, *others = [_completion(sample, prompt) for sample in output.outputs]
+        took, waited = running.ended - running.sent, running.begun - running.sent
+        return dataclasses.replace(first, prompt_tokens=length, others=tuple(others), seconds=took, queue_s=waited)
 
 
-def _failed(prompt: str, prompt_tokens: int, error: str) -> Completion:
-    return Completion("", prompt, "error", prompt_tokens, error=error)
+def _sampling(request: ChatRequest) -> Any:
+    """vLLM's SamplingParams; with n > 1 it draws sample i with seed + i, as ChatRequest says."""
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
+
+    schema = request.json_schema
+    return SamplingParams(
+        n=request.n,
+        temperature=request.temperature,
+        top_p=request.top_p,
+        seed=request.seed,
+        max_tokens=request.max_tokens,
+        logprobs=0 if request.logprobs else None,  # 0: of the token that was drawn
+        structured_outputs=None if schema is None else StructuredOutputsParams(json=schema),
+        output_kind=RequestOutputKind.FINAL_ONLY,
+    )
+
+
+def _completion(sample: Any, prompt: str) -> Completion:
+    """From a vllm.CompletionOutput."""
+    if sample.finish_reason not in FINISHED:
+        return Completion.failed(f"the engine ended this request early: {sample.finish_reason}", prompt)
+    logs = None
+    if sample.logprobs is not None:
+        logs = tuple(float(at[token].logprob) for at, token in zip(sample.logprobs, sample.token_ids, strict=True))
+    reason, tokens = FINISHED[sample.finish_reason], len(sample.token_ids)
+    return Completion(sample.text, prompt, reason, generated_tokens=tokens, logprobs=logs)
 
 
 def _tokenizer(folder: Path, trust_remote_code: bool) -> Any:
@@ -200,7 +216,7 @@ def _arguments(spec: ModelSpec, folder: Path) -> dict[str, Any]:
     if unknown := sorted(set(spec.engine_options) - known):
         raise InputError(
             f"model '{spec.source}': engine_options has {', '.join(unknown)}, which vLLM does not know; it knows "
-            "the fields of vllm.EngineArgs (tensor_parallel_size, gpu_memory_utilization, quantization, ...)."
+            "the fields of vllm.EngineArgs (gpu_memory_utilization, quantization, max_num_seqs, ...)."
         )
     on_gpu = torch.cuda.is_available()
     arguments: dict[str, Any] = {
@@ -211,6 +227,10 @@ def _arguments(spec: ModelSpec, folder: Path) -> dict[str, Any]:
         "use_tqdm_on_load": False,
         "disable_log_stats": True,
     }
+    if spec.tensor_parallel > 1:
+        arguments["tensor_parallel_size"] = spec.tensor_parallel
+    if 0 < spec.gpus < 1:
+        arguments["gpu_memory_utilization"] = 0.9 * spec.gpus  # vLLM would take .9 of the GPU, whoever shares it
     if spec.max_model_len:
         arguments["max_model_len"] = spec.max_model_len
     if not on_gpu:

@@ -333,6 +333,8 @@ def test_roles_that_the_profile_lacks_or_fills_otherwise(tmp_path: Path) -> None
     )
     path.write_text(path.read_text().replace("{llm: snippet_filter, prompt: report", "{llm: scorer, prompt: report"))
     assert load_system(path, load_profile("embedded")).roles() == {"scorer": "llm"}  # vLLM is asked for as either
-    assert "'t0-3b' (transformers, scorer or divergence). Models of kind llm" in refused(path, profile="paper")
+    assert load_system(path, load_profile("paper")).roles() == {"scorer": "llm"}  # so is transformers
+    path.write_text(path.read_text().replace("{llm: scorer, prompt: report", "{llm: fid_reader, prompt: report"))
+    assert "'fid-t5' (fid, reader). Models of kind llm" in refused(path, profile="paper")
     path = write(tmp_path, SEARCH, ANSWER.replace("answerer", "snippet_filter"))
     assert load_system(path).roles() == {"snippet_filter": "llm"}  # without a profile nothing is known of roles

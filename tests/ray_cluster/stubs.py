@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,6 +32,21 @@ SHARDS = {"s0": [0, 1, 2], "s1": [3, 4], "s2": [5]}  # shard -> pids
 SCORES = [3.0, 9.0, 1.0, 9.0, 5.0, 9.0]  # by pid
 
 
+def first(path: Path) -> bool:
+    """Whether nobody has been here before."""
+    try:
+        path.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def wait_for(path: Path, most_s: float = 30) -> None:
+    end = time.monotonic() + most_s
+    while not path.exists() and time.monotonic() < end:
+        time.sleep(0.02)
+
+
 class StubEngine:
     """Answers like an engine, an embedder and an encoder; `source` says how it misbehaves."""
 
@@ -44,6 +60,12 @@ class StubEngine:
             raise ValueError("the weights have\nanother shape")
         if spec.source == "slow":
             time.sleep(60)
+        if spec.source.startswith("late:") and not first(Path(spec.source[5:]) / "first"):
+            wait_for(Path(spec.source[5:]) / "go")
+        self._ended = False
+
+    def alive(self) -> bool:
+        return not self._ended
 
     def chat(self, requests: Sequence[ChatRequest]) -> list[Completion]:
         if any(request.messages[0]["content"] == "die" for request in requests):
@@ -51,6 +73,14 @@ class StubEngine:
         if any(request.messages[0]["content"] == "sleep" for request in requests):
             time.sleep(30)
         said = [request.messages[0]["content"] for request in requests]
+        for order, _, path in (text.partition(":") for text in said):
+            if order == "die once" and first(Path(path)):
+                os._exit(1)
+            if order == "break once" and first(Path(path)):
+                self._ended = True
+                raise EngineError("the engine died: out of memory")
+            if order == "hold":
+                wait_for(Path(path))
         if "refuse" in said:
             raise ValueError("cannot say that")
         return [Completion(f"{text}|{os.getpid()}", text, "stop", len(text), 1) for text in said]

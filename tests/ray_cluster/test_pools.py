@@ -122,17 +122,6 @@ def test_never_more_searchers_than_shards() -> None:
     assert said[0].endswith("index 'plaid' (stub) x 3")
 
 
-def test_a_call_that_kills_the_model_is_an_engine_error_and_not_a_hang() -> None:
-    env = RayEnv.start(profile(), ["answerer"], makers=MAKERS, say=lambda _: None, timeout_s=60)
-    try:
-        started = time.monotonic()
-        with pytest.raises(EngineError, match=r"model 'm' \(fine\) is gone: The actor"):
-            env.llm("answerer").chat(ask("die"))
-        assert time.monotonic() - started < 60
-    finally:
-        env.stop()
-
-
 def test_a_model_that_does_not_answer_is_waited_for_a_bounded_time() -> None:
     env = RayEnv.start(profile(), ["answerer"], makers=MAKERS, say=lambda _: None, timeout_s=0.5)
     try:
@@ -185,3 +174,5 @@ def test_demand_counts_a_shared_model_once() -> None:
     assert demand(dense, ["answerer"], {"a": ["dense", "bm25"]}) == (0.5 + 0.25 + 2 * 0.25, 0)
     gpus = ModelSpec(engine="vllm", source="x", gpus=0.5, replicas=3)
     assert demand(Profile(models={"m": gpus}, roles={"answerer": "m"}), ["answerer"], {}) == (3, 1.5)
+    few = gpus.model_copy(update={"min_replicas": 2})
+    assert demand(Profile(models={"m": few}, roles={"answerer": "m"}), ["answerer"], {}) == (2, 1)

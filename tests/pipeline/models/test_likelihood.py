@@ -147,8 +147,8 @@ def test_the_profile_serves_it_as_a_scorer(tmp_path: Path) -> None:
     spec = ModelSpec(engine="transformers", source=str(tiny.t5(tmp_path / "t5")))
     profile = Profile(name="p", models={"m": spec}, roles={"scorer": "m"})
     assert LocalEnv(profile, {}).scorer("scorer").log_likelihoods([("a", "b")])[0].shape == (1,)
-    with pytest.raises(InputError, match=r"asked for as llm, .* is a scorer or divergence"):
-        LocalEnv(profile, {}).llm("scorer")
+    with pytest.raises(InputError, match=r"asked for as reader, .* is a scorer or divergence or llm"):
+        LocalEnv(profile, {}).reader("scorer")
     assert [ModelSpec(engine=e, source="x").kinds for e in ("vllm", "fid")] == [("llm", "scorer"), ("reader",)]
 
 

@@ -1,5 +1,6 @@
 """VllmEngine on the real SmolLM2, loaded once for all tests of this file."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 from pipeline.env import ChatRequest, EngineError
 from pipeline.errors import InputError
 from pipeline.models.embedded import prepare
+from pipeline.models.generation import TransformersEngine
 from pipeline.models.likelihood import TransformersScorer
 from pipeline.models.llm import VllmEngine
 from pipeline.profile import ModelSpec
@@ -89,6 +91,39 @@ def test_sampling_settings_are_honoured(llm: VllmEngine) -> None:
     impossible = llm.chat([ask("Hello", temperature=-1.0)])[0]
     assert impossible.finish_reason == "error"
     assert "temperature" in str(impossible.error)
+
+
+def test_several_samples_are_those_of_the_following_seeds(llm: VllmEngine) -> None:
+    warm = {"max_tokens": 12, "temperature": 1.2}
+    (several,) = llm.chat([ask("Write a poem.", seed=3, n=3, **warm)])
+    samples = [several, *several.others]
+    assert len(samples) == 3
+    assert len({sample.text for sample in samples}) > 1
+    assert [sample.prompt_tokens > 0 for sample in samples] == [True, False, False]
+    assert all(0 < sample.generated_tokens <= 12 for sample in samples)
+    assert several.seconds >= several.queue_s >= 0
+
+
+@pytest.mark.slow
+def test_log_probabilities_are_those_of_transformers(llm: VllmEngine, spec: ModelSpec) -> None:
+    exact = TransformersEngine(spec.model_copy(update={"engine": "transformers"}))
+    asked = [ask("What is the capital of France? Answer with one word.", 12, logprobs=True)]
+    (mine,), (theirs,) = llm.chat(asked), exact.chat(asked)
+    assert (mine.text, mine.prompt, mine.prompt_tokens) == (theirs.text, theirs.prompt, theirs.prompt_tokens)
+    assert (mine.finish_reason, mine.generated_tokens) == (theirs.finish_reason, theirs.generated_tokens)
+    np.testing.assert_allclose(mine.logprobs or (), theirs.logprobs or (), atol=2e-2)
+    assert len(mine.logprobs or ()) == mine.generated_tokens
+
+
+def test_an_answer_keeps_to_a_json_schema(llm: VllmEngine) -> None:
+    schema = {"type": "object", "properties": {"colour": {"enum": ["red", "blue"]}}, "required": ["colour"]}
+    schema["additionalProperties"] = False
+    good, bad = llm.chat(
+        [ask("Which colour is the sky?", 40, json_schema=schema), ask("Hello", json_schema={"type": "no such type"})]
+    )
+    assert json.loads(good.text)["colour"] in ("red", "blue")
+    assert bad.finish_reason == "error"
+    assert llm.alive()
 
 
 def test_two_threads_at_once(llm: VllmEngine) -> None:
