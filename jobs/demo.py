@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from jobs.answer import prepare
+from jobs.answer_bars import AnswerBars
 from jobs.index import build_index
 from jobs.options import AddressOption, SetOption
 from jobs.score import score_run
@@ -75,8 +76,9 @@ def demo(
         options = [*([] if full else SLICE_SETS.get(name, [])), *sets]
         for option in options:
             print(f"   --set {option}")
-        job = prepare(name, asked, indexes, "embedded", options, run, address=address, part_size=PART_SIZE)
-        finished = job.run(lambda text: print(f"   {text}", file=sys.stderr))
+        job = prepare(name, [asked], indexes, "embedded", options, run, address=address, part_size=PART_SIZE)
+        with AnswerBars(quiet=False) as bars:
+            finished = job.run(lambda text: print(f"   {text}", file=sys.stderr), bars)
         failed += finished["failed"]
         print(f"3. Run of {name}: {finished['rows']} questions in {finished['seconds']:.0f} s, {run}")
         Console().print(score_run(run).to_rich())

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import run as run_module
 from pipeline.errors import InputError, UnfinishedError
-from pipeline.run import Run, first_difference, git_commit, versions
+from pipeline.run import Run, first_difference
 from pipeline.schema import BASE, question_table
 
 IDENTITY = {"system": {"stages": [{"search": {"k": 3}}]}, "profile": "embedded", "questions": "ab12"}
@@ -194,16 +193,3 @@ def test_first_difference_names_the_leaf() -> None:
     assert first_difference({"a": True}, {"a": 1}) == ("a", True, 1)
     key, old, new = first_difference({"a": [1]}, {"a": [1, 2]}) or ("", None, None)
     assert (key, repr(old), new) == ("a.1", "absent", 2)
-
-
-def test_the_commit_is_none_outside_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "__file__", str(tmp_path / "pipeline" / "run.py"))
-    assert git_commit() is None
-    (tmp_path / ".git").mkdir()
-    assert git_commit() is None
-
-
-def test_versions_name_python_and_what_is_installed() -> None:
-    found = versions()
-    assert found["python"].startswith("3.")
-    assert {"numpy", "pyarrow", "ray"} <= set(found)
