@@ -238,9 +238,12 @@ def prepare(
     return Job(system, profile, manifests, question_table(asked), run, executor)
 
 
+MODEL_IDENTITY = ("engine", "source", "revision", "dtype", "max_model_len")
+
+
 def model_identity(spec: ModelSpec) -> dict[str, Any]:
     """What answers depend on; the rest of a model's settings is hardware."""
-    return spec.model_dump(include={"engine", "source", "revision", "dtype", "max_model_len"})
+    return spec.model_dump(include=set(MODEL_IDENTITY))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,8 @@ def question_costs(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """Of schema `COST`: an entry for each question and stage that worked on it. Null is what nobody counted.
 
     `seconds` are those of the batch a row was in, shared equally by its rows: the stage's own time where batches come
-    one after another, more where several are under way. A row that was done again counts with its last version.
+    one after another, more where several are under way. A row that was done again counts with its last version, and a
+    call that the request cache answered counts as the call that it once was.
     """
     return [
         {"id": row["id"], "stage": f"{place} {step['stage']}", **{name: step.get(name) for name in COUNTS}}
