@@ -1,11 +1,15 @@
+import itertools
 import json
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pipeline.errors import InputError, UnfinishedError
 from pipeline.run import Run, first_difference
@@ -149,6 +153,37 @@ def test_failed_rows_are_done_again_in_a_file_of_their_own(tmp_path: Path) -> No
     finished = third.finish(listing(tmp_path), listing(tmp_path))
     assert (finished["failed"], finished["part_files"]) == (0, 5)
     assert start(tmp_path / "run").progress().endswith("all 5 questions are answered")
+
+
+SESSIONS = st.lists(st.tuples(st.integers(0, 4), st.sets(st.integers(0, 6))), max_size=6)
+
+
+@settings(max_examples=12, deadline=None)
+@given(rows=st.integers(1, 7), size=st.integers(1, 4), sessions=SESSIONS)
+def test_each_question_once_whatever_fails_and_whenever_it_is_killed(
+    rows: int, size: int, sessions: list[tuple[int, set[int]]]
+) -> None:
+    """A session commits some parts, in which some questions fail, and is gone. What was well stays as it was."""
+    with tempfile.TemporaryDirectory() as folder:
+        well: dict[str, int] = {}
+        for session, (parts, failing) in enumerate([*sessions, (99, set())]):
+            run = start(Path(folder) / "run", rows=rows, part_size=size)
+            asked: list[str] = []
+            for number, part in itertools.islice(run.parts(question_rows(rows)), parts):
+                table = redone(part).to_pylist()
+                for row in table:
+                    row["trace"][0]["calls"] = session
+                    if int(row["id"][1:]) in failing:
+                        row["error"] = {"stage": "s", "kind": "k", "message": "m"}
+                asked += [row["id"] for row in table]
+                assert run.commit_part(number, pa.Table.from_pylist(table, schema=part.schema))
+            assert len(set(asked)) == len(asked)
+            assert not set(asked) & set(well)
+            well |= {row["id"]: session for row in run.rows() if row["id"] in asked and row["error"] is None}
+            assert {row["id"]: row["trace"][0]["calls"] for row in run.rows() if row["error"] is None} == well
+        assert [row["id"] for row in run.rows()] == [f"q{n}" for n in range(rows)]
+        assert run.is_complete()
+        assert run.failed_rows() == []
 
 
 def test_a_kill_before_the_manifest_is_made_good(tmp_path: Path) -> None:
