@@ -1,8 +1,8 @@
-"""The live bars of an index build; where stderr is no terminal, a line now and then."""
+"""Live bars, those of an index build among them; where stderr is no terminal, a line now and then."""
 
 import sys
 import time
-from typing import Any
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -14,30 +14,42 @@ HEARTBEAT_S = 30.0
 NAMES = {"shards": "encode", "vectors": "embed", "lexical": "terms"}  # what users call a step, where it is not its name
 
 
-class BuildBars:
-    """`ray_cluster.progress.Watch` for people; a context manager."""
+class Bars:
+    """One or more live bars on a terminal, lines elsewhere; a context manager."""
 
-    def __init__(self, quiet: bool) -> None:
+    def __init__(self, quiet: bool, figures: ProgressColumn) -> None:
         self._quiet, self._live = quiet, sys.stderr.isatty()
         self._bars = Progress(
             TextColumn("{task.description:10}"),
             BarColumn(),
-            _Figures(),
+            figures,
             TimeElapsedColumn(),
             TimeRemainingColumn(),
             console=Console(stderr=True, quiet=quiet),
             disable=quiet or not self._live,
         )
-        self._task: Any = None
-        self._step, self._unit, self._done, self._total = "", "", 0, 0
-        self._started = self._said = time.monotonic()
 
-    def __enter__(self) -> "BuildBars":
+    def __enter__(self) -> Self:
         self._bars.start()
         return self
 
     def __exit__(self, *problem: object) -> None:
         self._bars.stop()
+
+    def log(self, line: str) -> None:
+        """A line for a log; nothing on a terminal, which has the bar."""
+        if not self._quiet and not self._live:
+            print(line, file=sys.stderr, flush=True)
+
+
+class BuildBars(Bars):
+    """`ray_cluster.progress.Watch` for people."""
+
+    def __init__(self, quiet: bool) -> None:
+        super().__init__(quiet, _Figures())
+        self._task: Any = None
+        self._step, self._unit, self._done, self._total = "", "", 0, 0
+        self._started = self._said = time.monotonic()
 
     def begin(self, step: str, done: int, total: int) -> None:
         self._step = NAMES.get(step, step.partition("/")[0])
@@ -55,9 +67,9 @@ class BuildBars:
         ended = done >= self._total > self._done and self._said != float("inf")  # said once
         if ended or now - self._said >= HEARTBEAT_S:
             spent = max(now - self._started, 0.1)
-            words = [f"{spent:,.0f} s", f"{_rate((done - self._done) / spent)} {self._unit}/s"]
+            words = [f"{spent:,.0f} s", f"{rate((done - self._done) / spent)} {self._unit}/s"]
             if counts.vectors:
-                words.append(f"{_rate(counts.vectors / spent)} vectors/s")
+                words.append(f"{rate(counts.vectors / spent)} vectors/s")
             if self._done < done < self._total:
                 words.append(f"about {(self._total - done) * spent / (done - self._done):,.0f} s left")
             if failed:
@@ -66,11 +78,11 @@ class BuildBars:
             self._said = now if done < self._total else float("inf")
 
     def _say(self, words: str, done: int) -> None:
-        if not self._quiet and not self._live:
-            print(f"{self._step}: {done:,} of {self._total:,} {self._unit}, {words}", file=sys.stderr, flush=True)
+        self.log(f"{self._step}: {done:,} of {self._total:,} {self._unit}, {words}")
 
 
-def _rate(value: float) -> str:
+def rate(value: float) -> str:
+    """Whole numbers where they say enough, else two digits."""
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
@@ -80,9 +92,9 @@ class _Figures(ProgressColumn):
         counts, unit = task.fields["counts"], task.fields["unit"]
         words = f"{task.completed:,.0f}/{task.total:,.0f} {unit}"
         if new := task.completed - task.fields["began"]:
-            words += f" {_rate(new / spent)}/s"
+            words += f" {rate(new / spent)}/s"
         if counts.vectors:
-            words += f" {_rate(counts.vectors / spent)} vectors/s"
+            words += f" {rate(counts.vectors / spent)} vectors/s"
         if failed := task.fields["failed"]:
             words += f" failed shards: {failed}"
         return Text(words)

@@ -1,9 +1,11 @@
 """`tartan COMMAND`: the one place where commands are listed and where failures become sentences and exit codes.
 
-Exit codes: 0 done; 1 finished, with failures listed; 2 bad input or config, nothing started; 130 interrupted.
+Exit codes: 0 done; 1 finished, with failures listed; 2 bad input or config, nothing started; 130 interrupted, 143
+by SIGTERM.
 """
 
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -12,6 +14,8 @@ from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
+
+from jobs.stopping import Terminated
 
 # Read when torch loads: threads that spin while they wait starve each other where several models share the cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -38,13 +42,15 @@ class _Lazy(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, name: str) -> Any:
-        return load(name) if name in COMMANDS else None
+        return load(name, ctx.find_root().obj) if name in COMMANDS else None
 
 
-def load(name: str) -> Any:
-    """The click command of `jobs/<name>.py`, whose function has the command's name."""
+def load(name: str, command_line: list[str]) -> Any:
+    """The click command of `jobs/<name>.py`, whose function has the command's name. `command_line`: what was typed."""
     single = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
-    single.command(name, short_help=COMMANDS[name])(_exiting(getattr(import_module(f"jobs.{name}"), name)))
+    single.command(name, short_help=COMMANDS[name])(
+        _exiting(getattr(import_module(f"jobs.{name}"), name), command_line)
+    )
     return typer.main.get_command(single)
 
 
@@ -57,12 +63,14 @@ def main(arguments: list[str] | None = None) -> None:
         help="PLAID indexes over web-scale text, and thousands of questions answered over them, on Ray.",
     )
     app.callback()(lambda: None)
-    guarded(lambda: typer.main.get_command(app).main(args=arguments, prog_name="tartan"))
+    given = sys.argv[1:] if arguments is None else arguments
+    guarded(lambda: typer.main.get_command(app).main(args=given, prog_name="tartan", obj=["tartan", *given]))
 
 
 def run_alone(name: str) -> None:
     """`python -m jobs.NAME`: the same command, nameable by a cluster job."""
-    guarded(lambda: load(name).main(prog_name=f"python -m jobs.{name}"))
+    program = f"python -m jobs.{name}"
+    guarded(lambda: load(name, [*program.split(), *sys.argv[1:]]).main(prog_name=program))
 
 
 def guarded(work: Callable[[], Any]) -> NoReturn:
@@ -84,15 +92,19 @@ def _stop(problem: object, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def _exiting(function: Callable[..., int]) -> Callable[..., None]:
+def _exiting(function: Callable[..., int], command_line: list[str]) -> Callable[..., None]:
     """The command with the same options; its return value becomes the exit code."""
 
     @wraps(function)
     def command(*arguments: Any, **options: Any) -> None:
         try:
             code = function(*arguments, **options)
-        except KeyboardInterrupt:  # here, because typer would end the program without a word
-            _stop("interrupted; what was committed stays, run the same command again to continue", 130)
+        except KeyboardInterrupt as stop:  # here, because typer would end the program without a word
+            _stop(
+                "interrupted; what was committed stays, run the same command again to continue:\n  "
+                + shlex.join(command_line),
+                143 if isinstance(stop, Terminated) else 130,
+            )
         raise typer.Exit(code)
 
     return command

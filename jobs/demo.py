@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from jobs.answer import prepare, shared_engines
+from jobs.answer_bars import AnswerBars
 from jobs.index import build_index
 from jobs.options import AddressOption, SetOption
 from jobs.score import score_run
@@ -122,17 +123,18 @@ def _run_systems(
         indexes = [f"{index}={out / 'index'}" for index in load_system(name).indexes()]
         run = out / "runs" / name
         jobs[name] = prepare(
-            name, asked, indexes, "embedded", [*slices[name], *sets], run, address=address, part_size=PART_SIZE
+            name, [asked], indexes, "embedded", [*slices[name], *sets], run, address=address, part_size=PART_SIZE
         )
     engines = None
-    if any(job.folder.missing_parts() for job in jobs.values()):
+    if not all(job.folder.is_complete() for job in jobs.values()):
         engines = shared_engines(list(jobs.values()), address, _say)
     tables, costs, failed = {}, {}, 0
     try:
         for name, job in jobs.items():
             for option in [*slices[name], *sets]:
                 print(f"   --set {option}")
-            finished = job.run(_say, engines)
+            with AnswerBars(quiet=False) as bars:
+                finished = job.run(_say, bars, engines=engines)
             failed += finished["failed"]
             run = out / "runs" / name
             print(f"3. Run of {name}: {finished['rows']} questions in {finished['seconds']:.0f} s, {run}")

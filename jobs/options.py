@@ -1,5 +1,6 @@
 """Options that several commands share, and how `--index` is read."""
 
+import re
 from typing import Annotated
 
 import typer
@@ -15,6 +16,15 @@ AddressOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")]
+
+
+def duration(option: str, text: str) -> float:
+    """Seconds of "110m", "1h50m", "90s". Raises InputError for anything else, no time at all included."""
+    found = re.fullmatch(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?", text)
+    hours, minutes, seconds = (float(part or 0) for part in found.groups()) if found else (0.0, 0.0, 0.0)
+    if not hours and not minutes and not seconds:
+        raise InputError(f"{option} {text}: is no time; write hours, minutes and seconds as in 110m, 1h50m or 90s")
+    return 3600 * hours + 60 * minutes + seconds
 
 
 def named_indexes(values: list[str], wanted: list[str]) -> dict[str, str]:

@@ -1,56 +1,91 @@
 """Question files: read whole, checked whole, refused with the line that is wrong."""
 
+import hashlib
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from pipeline.errors import InputError
+from pipeline.question_files import Record, example, kind_of, read_records
 from pipeline.schema import STRINGS
 
 QUESTIONS = pa.schema([("id", pa.string()), ("question", pa.string()), ("answers", STRINGS), ("doc_ids", STRINGS)])
+LIVERAG = {"id": "Index", "question": "Question", "answers": "Answer", "doc_ids": "Supporting_Documents"}
 CANONICAL_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 
 
-def read_questions(path: Path, id_column: str = "id", question_column: str = "question") -> pa.Table:
-    """The questions of a JSONL file, in file order, as `QUESTIONS`.
+def read_questions(place: str | Path, id_column: str = "id", question_column: str = "question") -> pa.Table:
+    """The questions of a file (`question_files.read_records`), in file order, as `QUESTIONS`.
 
     An id is an integer or a string and is kept verbatim as a string: `"007"` stays `"007"`, `12` becomes `"12"`,
     however many digits it has. `answers` and `doc_ids` are optional: a string and a list of one string mean the same,
     null or no such key gives null (no gold known), and `[]` stays `[]` (known to have none: an unanswerable question).
-    Ids in `doc_ids` may be integers too. Other keys are ignored. A byte-order mark, CRLF and blank lines are allowed.
+    Ids in `doc_ids` may be integers too, or objects with a `doc_id`. Other keys are ignored. The public LiveRAG
+    benchmark's columns (`LIVERAG`) are taken where a file has them and neither `id` nor `question`.
 
     Raises InputError, naming file and line, for anything else.
     """
-    path = Path(path)
     rows: list[dict[str, Any]] = []
-    line_of: dict[str, int] = {}
-    for number, record in _records(path):
-        where = f"{path}, line {number}"
-        id = _id(record, id_column, where)
+    first: dict[str, str] = {}
+    for at, record in read_records(place):
+        where = f"{place}, {at}"
+        names = _names(record, id_column, question_column)
+        id = _id(record, names["id"], where)
         row = {
             "id": id,
-            "question": _question(record, question_column, where),
-            "answers": _gold(record, "answers", where, ids=False),
-            "doc_ids": _gold(record, "doc_ids", where, ids=True),
+            "question": _question(record, names["question"], where),
+            "answers": _gold(record, names["answers"], where, ids=False),
+            "doc_ids": _gold(record, names["doc_ids"], where, ids=True),
         }
-        first = line_of.setdefault(id, number)
-        if first != number:
-            raise InputError(f"{where}: the id {id!r} is already that of line {first}; give each question its own id.")
+        if first.setdefault(id, at) != at:
+            raise InputError(f"{where}: the id {id!r} is already that of {first[id]}; give each question its own id.")
         rows.append(row)
     if not rows:
-        raise InputError(f"{path} holds no questions; write one JSON object a line, such as {_example()}.")
+        raise InputError(f"{place} holds no questions; write one JSON object a line, such as {example()}.")
     return pa.Table.from_pylist(rows, schema=QUESTIONS)
 
 
-def read_kinds(path: Path, key: str, id_column: str = "id") -> dict[str, str]:
+def read_question_set(
+    places: Sequence[str | Path], id_column: str = "id", question_column: str = "question"
+) -> pa.Table:
+    """One or more files as one question set, in the order given.
+
+    A question that files share (same id, same text) is asked once, at its first place; gold that it lacks there comes
+    from the later file. Raises InputError where an id has another text in another file, naming both.
+    """
+    held: dict[str, tuple[str | Path, dict[str, Any]]] = {}
+    for place in places:
+        for row in read_questions(place, id_column, question_column).to_pylist():
+            before, known = held.setdefault(row["id"], (place, row))
+            if known["question"] != row["question"]:
+                raise InputError(
+                    f"the id {row['id']!r} is {known['question'][:60]!r} in {before} and {row['question'][:60]!r} in "
+                    f"{place}; give each question its own id."
+                )
+            for gold in ("answers", "doc_ids"):
+                known[gold] = row[gold] if known[gold] is None else known[gold]
+    return pa.Table.from_pylist([row for _, row in held.values()], schema=QUESTIONS)
+
+
+def fingerprint(questions: pa.Table) -> str:
+    """sha256 (16 hex digits) of what is asked and its gold, in order; the same in every form of file."""
+    lines = (json.dumps(row, sort_keys=True) for row in questions.to_pylist())
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def read_kinds(place: str | Path, key: str, id_column: str = "id") -> dict[str, str]:
     """Question id -> the string under `key`, of the questions that have one. InputError where none has."""
-    records = [(_id(record, id_column, f"{path}, line {number}"), record.get(key)) for number, record in _records(path)]
+    records = [
+        (_id(record, _names(record, id_column, "question")["id"], f"{place}, {at}"), record.get(key))
+        for at, record in read_records(place)
+    ]
     kinds = {id: value for id, value in records if isinstance(value, str) and value.strip()}
     if not kinds:
-        raise InputError(f"{path}: no question has a string under '{key}'; name another key, or leave it out.")
+        raise InputError(f"{place}: no question has a string under '{key}'; name another key, or leave it out.")
     return kinds
 
 
@@ -60,100 +95,73 @@ def liverag_id(id: str) -> int | None:
     return int(id) if CANONICAL_INTEGER.fullmatch(id) and len(id) <= 1000 else None
 
 
-def _records(path: Path) -> list[tuple[int, dict[str, Any]]]:
-    """(line number from 1, object) of every line that is not blank."""
-    if not path.is_file():
-        kind = "is a folder, not a file" if path.is_dir() else "does not exist"
-        raise InputError(f"The question file {path} {kind}; give a JSONL file with one question a line.")
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text (byte {error.start}); a question file is JSONL in UTF-8.") from None
-    if text.lstrip().startswith("["):
-        _refuse_array(path, text)
-    # Only "\n" ends a line: str.splitlines would also cut at U+2028, which JSON strings may hold.
-    lines = enumerate(text.split("\n"), start=1)
-    return [(number, _object(line, f"{path}, line {number}")) for number, line in lines if line.strip()]
+def _names(record: Record, id_column: str, question_column: str) -> dict[str, str]:
+    """What the columns are called in this record."""
+    if {"Index", "Question"} <= set(record) and not {"id", "question"} & set(record):
+        given = {"id": id_column, "question": question_column}
+        return LIVERAG | {column: name for column, name in given.items() if name != column}
+    return {"id": id_column, "question": question_column, "answers": "answers", "doc_ids": "doc_ids"}
 
 
-def _refuse_array(path: Path, text: str) -> None:
-    try:
-        array = json.loads(text)
-    except (ValueError, RecursionError):
-        return  # not one JSON array either: the line by line reading says what is wrong
-    raise InputError(
-        f"{path} is one JSON array of {len(array)} items, not JSONL; write one object a line (jq -c '.[]' does it)."
-    )
-
-
-def _object(line: str, where: str) -> dict[str, Any]:
-    try:
-        record = json.loads(line)
-        json.dumps(record, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise InputError(f"{where}: holds half of a surrogate pair, which is no character; remove it.") from None
-    except (ValueError, RecursionError) as error:
-        shown = line.strip()[:60]
-        raise InputError(f"{where}: not JSON ({error}): {shown!r}; write one JSON object a line.") from None
-    if not isinstance(record, dict):
-        raise InputError(f"{where}: is {_kind(record)}, not a JSON object; write one such as {_example()}.")
-    return record
-
-
-def _id(record: dict[str, Any], column: str, where: str) -> str:
+def _id(record: Record, column: str, where: str) -> str:
     value = _required(record, column, where)
     if not _is_id(value):
-        raise InputError(f"{where}: '{column}' is {_kind(value)}; an id is an integer or a string that is not blank.")
+        raise InputError(f"{where}: '{column}' is {kind_of(value)}; an id is an integer or a string that is not blank.")
     return str(value)
 
 
-def _question(record: dict[str, Any], column: str, where: str) -> str:
+def _question(record: Record, column: str, where: str) -> str:
     value = _required(record, column, where)
     if not isinstance(value, str) or not value.strip():
-        raise InputError(f"{where}: '{column}' is {_kind(value)}; write the question as a string that is not blank.")
+        raise InputError(f"{where}: '{column}' is {kind_of(value)}; write the question as a string that is not blank.")
     return value
 
 
-def _required(record: dict[str, Any], column: str, where: str) -> Any:
+def _required(record: Record, column: str, where: str) -> Any:
     if column not in record:
         has = ", ".join(record) or "nothing"
-        raise InputError(f"{where}: has no '{column}'; it has {has}; rename one of these keys.")
+        raise InputError(
+            f"{where}: has no '{column}'; it has {has}; name the right one: --id-column, --question-column."
+        )
     return record[column]
 
 
-def _gold(record: dict[str, Any], column: str, where: str, ids: bool) -> list[str] | None:
+def _gold(record: Record, column: str, where: str, ids: bool) -> list[str] | None:
     value = record.get(column)
     if value is None:
         return None
-    items = value if isinstance(value, list) else [value]
+    if ids:
+        value = _parsed(value)
+    items = _as_list(value)
+    items = [item["doc_id"] if ids and isinstance(item, dict) and "doc_id" in item else item for item in items]
     for item in items:
         if not (_is_id(item) if ids else isinstance(item, str) and item.strip()):
             place = f"an item of '{column}'" if isinstance(value, list) else f"'{column}'"
             raise InputError(
-                f"{where}: {place} is {_kind(item)}; '{column}' is a string or a list of strings that are not blank "
+                f"{where}: {place} is {kind_of(item)}; '{column}' is a string or a list of strings that are not blank "
                 "([] where there is none)."
             )
     return [str(item) for item in items]
 
 
+def _parsed(value: Any) -> Any:
+    """Documents spelt as JSON: a list, or objects with commas between, in one string or in the strings of a list."""
+    if isinstance(value, list):
+        spelt = [isinstance(item, str) and item.lstrip().startswith("{") for item in value]
+        found = [_parsed(item) if of_objects else item for item, of_objects in zip(value, spelt, strict=True)]
+        return found if not any(spelt) else [part for item in found for part in _as_list(item)]
+    if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
+        try:
+            return json.loads(f"[{value}]" if value.lstrip().startswith("{") else value)
+        except ValueError:
+            return value
+    return value
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
 def _is_id(value: Any) -> bool:
     """bool is a kind of int in Python, but `true` is not an id."""
     return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, str) and bool(value.strip()))
-
-
-def _kind(value: Any) -> str:
-    """What a JSON value is, in words."""
-    names = {
-        bool: "true or false",
-        int: "a number",
-        float: "a number with a fraction",
-        list: "a list",
-        dict: "an object",
-    }
-    if value is None:
-        return "null"
-    return ("a string" if value.strip() else "a blank string") if isinstance(value, str) else names[type(value)]
-
-
-def _example() -> str:
-    return '{"id": 1, "question": "Where is the Acropolis?"}'

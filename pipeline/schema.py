@@ -76,6 +76,7 @@ TRACE = pa.struct(
         ("calls", pa.int32()),  # model or index calls made for this row
         ("prompt_tokens", pa.int64()),
         ("generated_tokens", pa.int64()),
+        ("queue_seconds", pa.float64()),  # of its calls, waiting for a model to begin; null where nobody measured it
         ("notes", STRINGS),  # repairs and fallbacks, in words that can be counted
     ]
 )

@@ -21,7 +21,7 @@ from pipeline.corpus.document import (
     check_columns,
     documents_of,
 )
-from pipeline.corpus.location import is_damage, open_file, reason_of
+from pipeline.corpus.location import is_damage, list_folder, open_file, reason_of
 from pipeline.errors import InputError
 
 BY_NAME = "hf-dataset:"
@@ -70,7 +70,23 @@ class NamedDataset:
             yield from documents_of(table, columns)
 
 
-def saved_files(folder: str, files: list[tuple[str, int]]) -> list[tuple[str, int]] | None:
+def saved_table(folder: str, what: str) -> pa.Table | None:
+    """All rows of a data set saved in this folder; None where it is none. `what` it is, for errors."""
+    found = saved_files(folder, list_folder(folder) or [], what)
+    if found is None:
+        return None
+    try:
+        return pa.concat_tables([_reader(posixpath.join(folder, name)).read_all() for name, _ in found])
+    except (pa.ArrowException, OSError) as problem:
+        raise InputError(f"{what} {folder!r} is damaged ({reason_of(problem)}); save it again.") from problem
+
+
+def named_table(path: str, what: str) -> pa.Table:
+    """All rows of the data set that `hf-dataset:...` names."""
+    return _load(path, what).with_format("arrow")[:]
+
+
+def saved_files(folder: str, files: list[tuple[str, int]], what: str = "corpus") -> list[tuple[str, int]] | None:
     """Of a folder's files, those that hold the rows of a saved data set; None where it is none.
 
     Raises InputError where the folder holds several splits: which one is meant must be said.
@@ -80,18 +96,18 @@ def saved_files(folder: str, files: list[tuple[str, int]]) -> list[tuple[str, in
         splits = json.loads(_read(posixpath.join(folder, "dataset_dict.json")))["splits"]
         if len(splits) != 1:
             raise InputError(
-                f"corpus {folder!r} is a saved data set of {len(splits)} splits ({', '.join(splits)}); name one of "
+                f"{what} {folder!r} is a saved data set of {len(splits)} splits ({', '.join(splits)}); name one of "
                 f"them, such as {posixpath.join(folder, splits[0])!r}."
             )
         inside = [(name.split("/", 1)[1], size) for name, size in files if name.startswith(f"{splits[0]}/")]
-        found = saved_files(posixpath.join(folder, splits[0]), inside)
+        found = saved_files(posixpath.join(folder, splits[0]), inside, what)
         return found and [(f"{splits[0]}/{name}", size) for name, size in found]
     if "state.json" not in sizes:
         return None
     state = json.loads(_read(posixpath.join(folder, "state.json")))
     names = [part["filename"] for part in state.get("_data_files") or []]
     if absent := [name for name in names if name not in sizes]:
-        raise InputError(f"corpus {folder!r}: its state.json names {absent[0]}, which is not there; save it again.")
+        raise InputError(f"{what} {folder!r}: its state.json names {absent[0]}, which is not there; save it again.")
     return sorted((name, sizes[name]) for name in names)
 
 
@@ -119,7 +135,7 @@ def _batches(path: str) -> Iterator[pa.RecordBatch]:
 
 
 @lru_cache(maxsize=4)
-def _load(path: str) -> Any:
+def _load(path: str, what: str = "corpus") -> Any:
     import datasets
 
     name, _, rest = path.removeprefix(BY_NAME).partition(":")
@@ -129,7 +145,7 @@ def _load(path: str) -> Any:
         data = datasets.load_dataset(name, config or None, split=split or "train", revision=revision or None)
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as problem:
         raise InputError(
-            f"corpus {path!r}: the data set cannot be loaded ({reason_of(problem)}); give "
+            f"{what} {path!r}: the data set cannot be loaded ({reason_of(problem)}); give "
             f"{BY_NAME}NAME[@REVISION][:CONFIG[:SPLIT]] of one that is on the hub or in a local folder."
         ) from problem
     return data

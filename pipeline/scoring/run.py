@@ -6,27 +6,25 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pipeline.errors import InputError
-
-Row = dict[str, Any]
+from pipeline.parts import Row, part_files, read_part
 
 
 def read_run(folder: Path) -> list[Row]:
-    """Every row of `folder/answers/part-*.parquet` with every column, in the order of the parts' names.
+    """Every row of a run as it was done last, with every column, by part number and in the part's order.
 
-    Shorter names come first, so part-10 follows part-9. Raises InputError where the folder is no run, a part cannot be
+    Raises InputError where the folder is no run, a part cannot be
     read or has no `id`, or two rows have one id.
     """
     folder = Path(folder)
-    parts = sorted((folder / "answers").glob("part-*.parquet"), key=lambda path: (len(path.name), path.name))
+    parts = part_files(folder / "answers")
     if not parts:
         raise InputError(
             f"{folder} is not a run: it has no answers/part-*.parquet; {_holds(folder)}; "
             "give the folder that `tartan answer --out` wrote."
         )
-    rows = [row for part in parts for row in _part(part)]
+    rows = [row for files in parts.values() for row in read_part(files)]
     twice = _twice([row["id"] for row in rows])
     if twice:
         raise InputError(
@@ -60,20 +58,6 @@ def apply_gold(rows: Sequence[Row], gold: pa.Table) -> list[Row]:
     known = {row["id"] for row in rows}
     error = {"stage": "run", "kind": "missing", "message": "the run has no row for this question"}
     return judged + [question | {"error": error} for id, question in asked.items() if id not in known]
-
-
-def _part(path: Path) -> list[Row]:
-    try:
-        table = pq.read_table(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(
-            f"{path} cannot be read as Parquet ({error}); delete it and answer its questions again."
-        ) from None
-    if "id" not in table.column_names:
-        raise InputError(
-            f"{path} has no column 'id', so it is no part of a run; it has {', '.join(table.column_names)}."
-        )
-    return table.to_pylist()
 
 
 def _holds(folder: Path) -> str:

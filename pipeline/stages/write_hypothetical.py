@@ -69,7 +69,8 @@ class WriteHypothetical(Stage):
 
 
 def _notes(call: Completion, text: str) -> list[str]:
+    stopped = ["hypothetical: stopped at max_tokens"] * (call.finish_reason == "length")
     if text:
-        return []
+        return stopped
     reason = "generation error" if call.error is not None else "empty"
-    return [f"hypothetical: {reason}", "hypothetical: fallback to the question"]
+    return [*stopped, f"hypothetical: {reason}", "hypothetical: fallback to the question"]

@@ -62,6 +62,7 @@ class WriteQueries(Stage):
         for row, note, completion in zip(rows, dropped, self._llm.chat(requests), strict=True):
             written, notes = self._read(completion, row["question"])
             queries.append(written)
+            notes += ["queries: stopped at max_tokens"] * (completion.finish_reason == "length")
             tokens = {"prompt_tokens": completion.prompt_tokens, "generated_tokens": completion.generated_tokens}
             trace.append({"kept": len(written), "calls": 1, **tokens, "notes": note + notes})
         return {self.into: queries, "trace": trace}

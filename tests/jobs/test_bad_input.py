@@ -77,7 +77,7 @@ def test_a_bad_system(tartan: Tartan, tmp_path: Path, stages: list[str], said: l
         (None, "does not exist"),
         ("", "empty"),
         ("What is it?\n", "line 1"),
-        ('[{"id": 1, "question": "x"}]', "JSON array"),
+        ('[{"id": 1, "question": "x"}', "JSON array"),
         ('{"id": "a", "text": "x"}\n', "question"),
         ('{"id": "a", "question": "x"}\n{"id": "a", "question": "y"}\n', "'a'"),
     ],

@@ -1,16 +1,20 @@
+import itertools
 import json
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from pipeline import run as run_module
 from pipeline.errors import InputError, UnfinishedError
-from pipeline.run import Run, first_difference, git_commit, versions
+from pipeline.run import Run, first_difference
 from pipeline.schema import BASE, question_table
+from pipeline.scoring.run import read_run
 
 IDENTITY = {"system": {"stages": [{"search": {"k": 3}}]}, "profile": "embedded", "questions": "ab12"}
 
@@ -39,6 +43,12 @@ def answered(part: pa.Table) -> pa.Table:
 def commit_all(run: Run, questions: pa.Table) -> None:
     for number, part in run.parts(questions):
         run.commit_part(number, answered(part))
+
+
+def redone(part: pa.Table) -> pa.Table:
+    """All well, which the trace says."""
+    rows = [row | {"error": None, "trace": [{"stage": "again", "notes": None}]} for row in part.to_pylist()]
+    return pa.Table.from_pylist(rows, schema=pa.schema(list(BASE.items())))
 
 
 def listing(path: Path) -> Any:
@@ -110,9 +120,102 @@ def test_a_finished_run_stays_as_it_is(tmp_path: Path) -> None:
     finished = run.finish(listing(tmp_path), listing(tmp_path))
     (run.folder / "answers.jsonl").write_text("mine")
     again = start(tmp_path / "run")
-    assert again.progress().endswith("all 5 questions are answered")
+    assert again.progress().endswith("1 failed or unanswered questions to do again")
     assert again.finish() == finished
     assert (run.folder / "answers.jsonl").read_text() == "mine"
+
+
+def test_failed_rows_are_done_again_in_a_file_of_their_own(tmp_path: Path) -> None:
+    run = start(tmp_path / "run")
+    commit_all(run, question_rows(5))
+    run.finish(listing(tmp_path), listing(tmp_path))
+    first = run.part_path(0).read_bytes()
+    again, rival = start(tmp_path / "run"), start(tmp_path / "run")
+    assert (again.rows_to_redo(), again.rows_to_do(), again.is_complete()) == (1, 1, False)
+    ((number, part),) = again.parts(question_rows(5))
+    assert (number, part["id"].to_pylist()) == (0, ["q1"])
+    rivals = dict(rival.parts(question_rows(5)))
+    with pytest.raises(ValueError, match="part 0 has 2 rows, wanted 1"):
+        again.commit_part(0, question_rows(2))
+    assert again.commit_part(0, answered(part))  # fails once more
+    assert not rival.commit_part(0, redone(rivals[0]))  # another driver came second: its rows are not taken
+    assert again.is_complete()
+    assert [row["id"] for row in again.failed_rows()] == ["q1"]
+    third = start(tmp_path / "run")
+    third.commit_part(0, redone(dict(third.parts(question_rows(5)))[0]))
+    assert third.failed_rows() == []
+    assert [row["id"] for row in third.rows()] == ["q0", "q1", "q2", "q3", "q4"]
+    assert [len(row["trace"]) for row in third.rows()] == [2, 1, 2, 2, 2]
+    names = sorted(path.name for path in (run.folder / "answers").iterdir())
+    assert names[:3] == ["part-00000.1.parquet", "part-00000.2.parquet", "part-00000.parquet"]
+    assert run.part_path(0).read_bytes() == first
+    assert list(third.rows()) == read_run(run.folder)
+    finished = third.finish(listing(tmp_path), listing(tmp_path))
+    assert (finished["failed"], finished["part_files"]) == (0, 5)
+    assert start(tmp_path / "run").progress().endswith("all 5 questions are answered")
+
+
+SESSIONS = st.lists(st.tuples(st.integers(0, 4), st.sets(st.integers(0, 6))), max_size=6)
+
+
+@settings(max_examples=12, deadline=None)
+@given(rows=st.integers(1, 7), size=st.integers(1, 4), sessions=SESSIONS)
+def test_each_question_once_whatever_fails_and_whenever_it_is_killed(
+    rows: int, size: int, sessions: list[tuple[int, set[int]]]
+) -> None:
+    """A session commits some parts, in which some questions fail, and is gone. What was well stays as it was."""
+    with tempfile.TemporaryDirectory() as folder:
+        well: dict[str, int] = {}
+        for session, (parts, failing) in enumerate([*sessions, (99, set())]):
+            run = start(Path(folder) / "run", rows=rows, part_size=size)
+            asked: list[str] = []
+            for number, part in itertools.islice(run.parts(question_rows(rows)), parts):
+                table = redone(part).to_pylist()
+                for row in table:
+                    row["trace"][0]["calls"] = session
+                    if int(row["id"][1:]) in failing:
+                        row["error"] = {"stage": "s", "kind": "k", "message": "m"}
+                asked += [row["id"] for row in table]
+                assert run.commit_part(number, pa.Table.from_pylist(table, schema=part.schema))
+            assert len(set(asked)) == len(asked)
+            assert not set(asked) & set(well)
+            well |= {row["id"]: session for row in run.rows() if row["id"] in asked and row["error"] is None}
+            assert {row["id"]: row["trace"][0]["calls"] for row in run.rows() if row["error"] is None} == well
+        assert [row["id"] for row in run.rows()] == [f"q{n}" for n in range(rows)]
+        assert run.is_complete()
+        assert run.failed_rows() == []
+
+
+def test_a_kill_before_the_manifest_is_made_good(tmp_path: Path) -> None:
+    """answers.jsonl is there, `finished` is not yet or is of before: both files are written again."""
+    run = start(tmp_path / "run")
+    commit_all(run, question_rows(5))
+    run.finish(listing(tmp_path), listing(tmp_path))
+    again = start(tmp_path / "run")
+    again.commit_part(0, redone(dict(again.parts(question_rows(5)))[0]))
+    (run.folder / "answers.jsonl").write_text("half of a run")
+    third = start(tmp_path / "run")
+    assert third.is_complete()
+    assert third.finish(listing(tmp_path), listing(tmp_path))["failed"] == 0
+    assert (run.folder / "answers.jsonl").read_text() == "q0 q1 q2 q3 q4"
+
+
+def test_foreign_files_in_a_run_are_left_alone(tmp_path: Path) -> None:
+    run = start(tmp_path / "run")
+    commit_all(run, question_rows(5))
+    foreign = [
+        "notes.txt",
+        "answers/part-00000.parquet.bak",
+        "answers/part-00000 (copy).parquet",
+        "answers/part-x.parquet",
+    ]
+    for name in foreign:
+        (run.folder / name).write_text("mine")
+    again = start(tmp_path / "run")
+    again.commit_part(0, redone(dict(again.parts(question_rows(5)))[0]))
+    again.finish(listing(tmp_path), listing(tmp_path))
+    assert [row["id"] for row in read_run(run.folder)] == ["q0", "q1", "q2", "q3", "q4"]
+    assert {(run.folder / name).read_text() for name in foreign} == {"mine"}
 
 
 def test_a_killed_commit_leaves_nothing_under_the_final_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,16 +297,3 @@ def test_first_difference_names_the_leaf() -> None:
     assert first_difference({"a": True}, {"a": 1}) == ("a", True, 1)
     key, old, new = first_difference({"a": [1]}, {"a": [1, 2]}) or ("", None, None)
     assert (key, repr(old), new) == ("a.1", "absent", 2)
-
-
-def test_the_commit_is_none_outside_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "__file__", str(tmp_path / "pipeline" / "run.py"))
-    assert git_commit() is None
-    (tmp_path / ".git").mkdir()
-    assert git_commit() is None
-
-
-def test_versions_name_python_and_what_is_installed() -> None:
-    found = versions()
-    assert found["python"].startswith("3.")
-    assert {"numpy", "pyarrow", "ray"} <= set(found)

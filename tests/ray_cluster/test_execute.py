@@ -1,13 +1,16 @@
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 import ray
 
+from jobs.stopping import Work
 from pipeline.env import EngineError
 from pipeline.errors import InputError
 from pipeline.execute import declared, run_local
+from pipeline.request_cache import CachingEnv
 from ray_cluster.execute import run_on_ray
 from tests.ray_cluster.stubs import Find, LocalStubEnv, Say, questions
 
@@ -64,6 +67,29 @@ def test_a_lost_engine_ends_the_job_and_no_row_is_blamed(executor) -> None:
 def test_bad_input_found_in_setup_keeps_its_sentence(executor) -> None:
     with pytest.raises(InputError, match="role 'missing' is not in the profile"):
         list(executor([Say(role="missing")], LocalStubEnv(), [(0, questions("a"))]))
+
+
+def test_driven_from_a_thread_with_models_that_remember(tmp_path: Path) -> None:
+    """As `tartan answer` does it: each stage worker keeps what its model said, and a second run finds it."""
+    parts = [(0, questions(*"abcdef")), (1, questions("gh", "bad", "ij", "kl", "mn", "op"))]
+    env = CachingEnv(LocalStubEnv(), tmp_path / "requests", {"answerer": {"source": "m"}})
+    for _ in range(2):
+        arriving = run_on_ray(STAGES, env, parts, batch_size=3, concurrency=2)
+        found: list[tuple[int, pa.Table]] = []
+        assert Work(lambda part=found, more=arriving: _took(part, more)).wait(None, lambda: None)  # type: ignore[misc]
+        expected = dict(run_local(STAGES, LocalStubEnv(), parts))
+        assert {number: rows_of(table) for number, table in found} == {
+            number: rows_of(table) for number, table in expected.items()
+        }
+        kept = [line for file in (tmp_path / "requests").glob("*.jsonl") for line in file.read_text().splitlines()]
+        assert kept
+    assert len(kept) == len({line[:73] for line in kept})  # nothing was asked twice
+
+
+def _took(found: list[tuple[int, pa.Table]], more: Iterator[tuple[int, pa.Table]]) -> bool:
+    part = next(more, None)
+    found += [part] if part else []
+    return part is not None
 
 
 class Mortal(Say):
