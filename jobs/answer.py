@@ -259,7 +259,7 @@ def prepare(
     return Job(system, profile, manifests, question_table(asked), run, executor)
 
 
-MODEL_IDENTITY = ("engine", "source", "revision", "dtype", "max_model_len")
+MODEL_IDENTITY = ("engine", "source", "revision", "base_url", "dtype", "max_model_len")
 
 
 def model_identity(spec: ModelSpec) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from rich.console import Console
 from jobs.answer import prepare, shared_engines
 from jobs.answer_bars import AnswerBars
 from jobs.index import build_index
-from jobs.options import AddressOption, SetOption
+from jobs.options import AddressOption, SetOption, counted
 from jobs.score import score_run
 
 SHARDS = 4
@@ -89,7 +89,7 @@ def demo(
         settings.append("dense.role=dense_retriever")
     report = build_index(None, str(out / "corpus"), out / "index", "embedded", settings, address)
     print(
-        f"2. Index: {report['passages']:,} passages, {report['embeddings']:,} vectors, {report['shards']} shards, "
+        f"2. Index: {report['passages']:,} passages, {report['embeddings']:,} vectors, {counted(report['shards'], 'shard')}, "
         f"{report['bytes'] / 1e6:.0f} MB in {report['seconds']:.0f} s, {out / 'index'}"
     )
     failed = _run_systems(

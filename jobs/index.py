@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from jobs.options import AddressOption, JsonOption, ProfileOption, QuietOption, SetOption
+from jobs.options import AddressOption, JsonOption, ProfileOption, QuietOption, SetOption, counted
 from pipeline.plaid.config import IndexConfig
 from pipeline.plaid.plan import Plan
 from pipeline.profile import ModelSpec, Profile
@@ -19,11 +19,19 @@ from pipeline.storage import Home
 def index(
     config: Annotated[Path | None, typer.Argument(help="Index config; none: configs/indexes/default.yaml.")] = None,
     out: Annotated[str, typer.Option("--out", help="Folder or s3:// address of the index.")] = ...,  # type: ignore[assignment]
-    corpus: Annotated[str | None, typer.Option("--corpus", help="File, folder or glob of the documents.")] = None,
-    add: Annotated[
-        str | None, typer.Option("--add", help="Documents to add to a finished index, as new shards.")
+    corpus: Annotated[
+        str | None,
+        typer.Option("--corpus", help="Documents: file, folder, glob; local, s3://, hf://, or hf-dataset:NAME."),
     ] = None,
-    drop: Annotated[list[str], typer.Option("--drop-shard", help="Take this shard out of a finished index.")] = [],  # noqa: B006
+    add: Annotated[
+        str | None, typer.Option("--add", help="Documents (as for --corpus) to add to a finished index.")
+    ] = None,
+    drop: Annotated[
+        list[str],
+        typer.Option(
+            "--drop-shard", help="Take this shard out of a finished index; may be repeated. MANIFEST.json lists shards."
+        ),
+    ] = [],  # noqa: B006
     allow_missing: Annotated[
         bool, typer.Option("--allow-missing-shards", help="Publish without shards that fail; the manifest names them.")
     ] = False,
@@ -66,7 +74,7 @@ def index(
     else:
         console.print(
             f"Index {out}: {summary['documents']:,} documents, {summary['passages']:,} passages, "
-            f"{summary['embeddings']:,} token vectors, {summary['centroids']:,} centroids, {summary['shards']} shards, "
+            f"{summary['embeddings']:,} token vectors, {summary['centroids']:,} centroids, {counted(summary['shards'], 'shard')}, "
             f"{summary['bytes'] / 1e6:.1f} MB, {summary['seconds']:.0f} s."
         )
         for kind, found in summary["problems"].items():

@@ -27,6 +27,11 @@ def duration(option: str, text: str) -> float:
     return 3600 * hours + 60 * minutes + seconds
 
 
+def counted(number: int, noun: str) -> str:
+    """1 shard, 2 shards."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
 def named_indexes(values: list[str], wanted: list[str]) -> dict[str, str]:
     """`--index NAME=PATH` values as a mapping. A bare PATH serves a system that searches one index.
 

@@ -1,7 +1,7 @@
 """What a corpus consists of: files, their rows, and the documents that rows become. Shared by all formats."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -55,12 +55,19 @@ class BadFile:
     reason: str
 
 
+NAMED = 8  # damaged files in one sentence
+
+
 class BadFileError(InputError):
     """A file whose contents are damaged, which `on_bad_file: skip` leaves out."""
 
-    def __init__(self, path: str, reason: str) -> None:
+    def __init__(self, path: str, reason: str, others: Sequence[str] = ()) -> None:
+        named = ", ".join(others[:NAMED]) + (f" and {len(others) - NAMED} more" if len(others) > NAMED else "")
+        also = f" (damaged, too: {named})" if others else ""
+        them = "them" if others else "it"
         super().__init__(
-            f"corpus file {path} {reason}; replace or remove it, or set corpus.on_bad_file=skip to leave it out."
+            f"corpus file {path} {reason}{also}; replace or remove {them}, or set corpus.on_bad_file=skip to leave "
+            f"{them} out."
         )
         self.bad_file = BadFile(path, reason)
 

@@ -48,7 +48,7 @@ def corpus_files(pattern: str, columns: Columns = Columns(), on_bad_file: Litera
     once. Names that start with `.` or `_` are left out of a folder, and it is read in one format, the first of those it
     holds in the order of `_IN_A_FOLDER`: beside Parquet, JSON files are questions or descriptions.
     Raises InputError where nothing matches, a file has no known format, a column is missing or of a wrong type, or no
-    row exists, and BadFileError at the first damaged file unless these are to be skipped.
+    row exists, and BadFileError naming the damaged files unless these are to be skipped.
     """
     found = [(pattern, 0)] if pattern.startswith(BY_NAME) else sorted(_matches(pattern))
     for path, _ in found:
@@ -62,9 +62,7 @@ def corpus_files(pattern: str, columns: Columns = Columns(), on_bad_file: Litera
         try:
             return _of(path).describe(path, size, columns)
         except BadFileError as problem:
-            if on_bad_file == "skip":
-                return problem.bad_file
-            raise
+            return problem.bad_file
         except failures(path) as problem:
             raise InputError(f"corpus file {path} cannot be opened ({reason_of(problem)}).") from problem
 
@@ -72,6 +70,8 @@ def corpus_files(pattern: str, columns: Columns = Columns(), on_bad_file: Litera
         described = list(pool.map(describe, found))
     files = [file for file in described if isinstance(file, CorpusFile)]
     bad = [file for file in described if isinstance(file, BadFile)]
+    if bad and on_bad_file == "error":
+        raise BadFileError(bad[0].path, bad[0].reason, others=[file.path for file in bad[1:]])
     if not any(file.rows for file in files):
         also = f" and {len(bad)} are damaged (the first, {bad[0].path}, {bad[0].reason})" if bad else ""
         raise InputError(

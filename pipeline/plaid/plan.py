@@ -144,7 +144,11 @@ def check_embedder(held: str, spec: ModelSpec, role: str, place: object) -> None
 def freeze_plan(plan: Plan, home: Home) -> None:
     """Creates `plan.json`, or checks that the plan found there is the same one; raises as `check_out` does."""
     check_out(plan, home)
-    home.create("plan.json", to_json(plan.as_dict()))
+    try:
+        home.create("plan.json", to_json(plan.as_dict()))
+    except OSError as problem:
+        reason = problem.strerror or type(problem).__name__
+        raise InputError(f"{home} cannot be written to ({reason}); give --out a folder that can") from problem
     check_out(plan, home)
 
 
