@@ -89,8 +89,9 @@ def demo(
         settings.append("dense.role=dense_retriever")
     report = build_index(None, str(out / "corpus"), out / "index", "embedded", settings, address)
     print(
-        f"2. Index: {report['passages']:,} passages, {report['embeddings']:,} vectors, {counted(report['shards'], 'shard')}, "
-        f"{report['bytes'] / 1e6:.0f} MB in {report['seconds']:.0f} s, {out / 'index'}"
+        f"2. Index: {report['passages']:,} passages, {report['embeddings']:,} vectors, "
+        f"{counted(report['shards'], 'shard')}, {report['bytes'] / 1e6:.0f} MB in {report['seconds']:.0f} s, "
+        f"{out / 'index'}"
     )
     failed = _run_systems(
         names, out, asked, {name: [] if full else SLICE_SETS.get(name, []) for name in names}, sets, address

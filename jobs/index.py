@@ -20,17 +20,14 @@ def index(
     config: Annotated[Path | None, typer.Argument(help="Index config; none: configs/indexes/default.yaml.")] = None,
     out: Annotated[str, typer.Option("--out", help="Folder or s3:// address of the index.")] = ...,  # type: ignore[assignment]
     corpus: Annotated[
-        str | None,
-        typer.Option("--corpus", help="Documents: file, folder, glob; local, s3://, hf://, or hf-dataset:NAME."),
+        str | None, typer.Option("--corpus", help="Documents: file, folder, glob; also s3://, hf://, hf-dataset:NAME.")
     ] = None,
     add: Annotated[
         str | None, typer.Option("--add", help="Documents (as for --corpus) to add to a finished index.")
     ] = None,
     drop: Annotated[
         list[str],
-        typer.Option(
-            "--drop-shard", help="Take this shard out of a finished index; may be repeated. MANIFEST.json lists shards."
-        ),
+        typer.Option("--drop-shard", help="Take a shard (MANIFEST.json lists them) out of it; may be repeated."),
     ] = [],  # noqa: B006
     allow_missing: Annotated[
         bool, typer.Option("--allow-missing-shards", help="Publish without shards that fail; the manifest names them.")
@@ -74,8 +71,8 @@ def index(
     else:
         console.print(
             f"Index {out}: {summary['documents']:,} documents, {summary['passages']:,} passages, "
-            f"{summary['embeddings']:,} token vectors, {summary['centroids']:,} centroids, {counted(summary['shards'], 'shard')}, "
-            f"{summary['bytes'] / 1e6:.1f} MB, {summary['seconds']:.0f} s."
+            f"{summary['embeddings']:,} token vectors, {summary['centroids']:,} centroids, "
+            f"{counted(summary['shards'], 'shard')}, {summary['bytes'] / 1e6:.1f} MB, {summary['seconds']:.0f} s."
         )
         for kind, found in summary["problems"].items():
             console.print(f"  {kind}: {found['count']}, for example {', '.join(found['ids'][:3])} (report.json)")

@@ -5,11 +5,12 @@ import math
 import os
 import socket
 import sys
+from typing import Any
 from urllib.parse import urlsplit
 
 import ray
 
-from pipeline.errors import InputError
+from pipeline.errors import InputError, UnfinishedError
 
 # Threads that spin while they wait starve each other where several models share the processor's cores.
 WORKER_ENV = {"OMP_WAIT_POLICY": "PASSIVE", "TORCH_CPP_LOG_LEVEL": "ERROR"}
@@ -40,7 +41,14 @@ def connect(address: str | None, cpus: float, gpus: float) -> None:
         # Ray's C++ side warns of every actor that may be restarted; a failure reaches the user as an exception.
         os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
         # "local", because without an address Ray would join any cluster that was started on this machine.
-        ray.init("local", num_cpus=logical, include_dashboard=False, logging_level=logging.WARNING, log_to_driver=False)
+        options: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False}
+        try:
+            ray.init("local", num_cpus=logical, logging_level=logging.WARNING, **options)
+        except Exception as problem:  # Ray raises no class of its own here
+            reason = str(problem).strip().split("\n")[0]
+            raise UnfinishedError(
+                f"Ray did not start on this machine ({reason}); it may be too busy, run the command again"
+            ) from problem
         _logical_here = logical
     elif joined_here:
         try:
