@@ -26,6 +26,7 @@ COMMANDS = {
     "search": "Look at the hits of queries.",
     "answer": "Answer a question set with a system; run again to continue.",
     "score": "Score a run against its gold.",
+    "report": "Explore a run, or compare several, in one HTML file.",
     "validate": "Check a LiveRAG answer file.",
 }
 
