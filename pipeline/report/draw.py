@@ -58,7 +58,10 @@ class Canvas:
         else:
             self.axes.errorbar(x, value, yerr=reach, **style)
 
-    def labels(self, x: str, y: str, legend: bool) -> None:
+    def labels(self, x: str, y: str, legend: bool, count: bool = False) -> None:
+        """Names with units; `count`: the vertical axis counts things, in whole numbers."""
+        if count:
+            self.axes.yaxis.get_major_locator().set_params(integer=True)
         self.axes.set_xlabel(x)
         self.axes.set_ylabel(y)
         if legend:  # above the axes, where it covers no data

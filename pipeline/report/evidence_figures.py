@@ -52,7 +52,7 @@ def _histogram(name: str, title: str, unit: str, caption: str, values: dict[str,
         if edges[1] - edges[0] == 1:  # a bar is one number: the number stands under it
             ticks = np.arange(0, len(edges) - 1, max(1, len(edges) // 10))
             drawn.axes.set_xticks(ticks + edges[0] + 0.5, [str(int(n)) for n in ticks])
-        drawn.labels(unit, "questions", legend=len(counts) > 1)
+        drawn.labels(unit, "questions", legend=len(counts) > 1, count=True)
     rows = [
         (int(np.ceil(first)), int(np.ceil(last)) - 1, *(counts[run][n] for run in counts))
         for n, (first, last) in enumerate(pairwise(edges))

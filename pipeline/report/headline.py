@@ -25,7 +25,14 @@ def headline_figure(runs: Sequence[Reported]) -> Figure:
         drawn.axes.invert_yaxis()
         drawn.axes.set_xlim(-0.02, 1.02)
         drawn.labels("mean, and its 95% interval", "", legend=len(runs) > 1)
-    return Figure("scores", "Scores", methods(runs), COLUMNS, rows, drawn.svg)
+    return Figure(
+        "scores",
+        "Intervals",
+        "The table's means and intervals, of those that lie between 0 and 1.",
+        COLUMNS,
+        rows,
+        drawn.svg,
+    )
 
 
 def methods(runs: Sequence[Reported]) -> str:

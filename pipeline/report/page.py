@@ -23,9 +23,14 @@ SHOWN_ROWS = 200  # of a figure's numbers; its CSV has all
 
 
 def render(
-    context: dict[str, Any], sections: Sequence[tuple[str, str, Sequence[Figure]]], parts: Iterable[tuple[str, str]]
+    context: dict[str, Any],
+    overview: Sequence[Figure],
+    sections: Sequence[tuple[str, str, Sequence[Figure]]],
+    parts: Iterable[tuple[str, str]],
 ) -> str:
-    """The HTML. `sections`: (id, title, figures); `parts`: (element id, base64); `context`: the other names."""
+    """The HTML. `overview`: figures beside the headline table; `sections`: (id, title, figures);
+    `parts`: (element id, base64); `context`: the template's other names.
+    """
     script = "(() => {\n" + "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS) + "})();"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"{POLICY}; script-src 'sha256-{digest}'"
@@ -41,6 +46,7 @@ def render(
         policy=policy,
         style=Markup((FOLDER / "style.css").read_text(encoding="utf-8")),
         script=Markup(script),
+        overview=[_shown(figure) for figure in overview],
         sections=[
             {"id": id, "title": title, "figures": [_shown(figure) for figure in figures]}
             for id, title, figures in sections

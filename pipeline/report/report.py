@@ -40,18 +40,20 @@ def write_report(
     says how many. Scores, questions, answers and figures are never left out.
     """
     facts = [question_facts(run) for run in runs]
-    sections = _sections(runs, {run.name: of for run, of in zip(runs, facts, strict=True)}, sweep)
+    by_name = {run.name: of for run, of in zip(runs, facts, strict=True)}
+    overview = [headline_figure(runs), *funnel_figures(by_name)]
+    sections = _sections(runs, by_name, sweep)
     texts = Texts()
     index = question_index(runs, facts)
     fixed = [("index", packed(index))]
     details = question_details(runs, facts, index["ids"], texts)
     fixed += [(f"details-{n}", packed(chunk)) for n, chunk in enumerate(details)]
-    figures = [figure for *_, of in sections for figure in of]
+    figures = [*overview, *(figure for *_, of in sections for figure in of)]
     # A figure is in the file as a drawing and as CSV, percent-encoded; the page itself is some 50 kB.
     room = megabytes * 1e6 - 60_000 - sum(len(data) for _, data in fixed)
     room -= sum(len(figure.svg) + 3 * len(figure.csv()) for figure in figures)
     blocks, left_out = _blocks(texts, room)
-    html = render(_context(runs, left_out, megabytes), sections, [*fixed, *blocks])
+    html = render(_context(runs, left_out, megabytes), overview, sections, [*fixed, *blocks])
     data = html.encode("utf-8", "replace")
     write_file(out, data)
     if csv_folder is not None:
@@ -66,7 +68,6 @@ def _sections(runs: Sequence[Reported], facts: dict[str, Any], sweep: Sequence[L
     cost = cost_figures(facts, metric, {run.name: run.values(metric) for run in runs}) if metric else []
     thresholds = {run.name: run.threshold for run in runs}
     return [
-        ("overview", "At a glance", [headline_figure(runs), *funnel_figures(facts)]),
         ("comparison", "Comparison", comparison_figures(runs)),
         ("evidence", "Evidence", evidence_figures(facts)),
         ("filter", "The snippet filter", [*threshold_figures(facts, thresholds), *calibration_figures(facts)]),

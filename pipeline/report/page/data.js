@@ -42,9 +42,9 @@ function element(kind, attributes, ...children) {
 }
 
 // A text of any length: its beginning, and a button for more.
-const FOLD = 1500, STEP = 60000;
+const FOLD = 1500, ITEM = 500, STEP = 60000;
 
-function folded(text, tag = "div.text") {
+function folded(text, tag = "div.text", fold = FOLD) {
   const box = element(tag, { dir: "auto" });
   let shown = 0;
   const show = (upTo) => {
@@ -58,7 +58,7 @@ function folded(text, tag = "div.text") {
   const more = element("button.more", { type: "button" });
   more.addEventListener("click", () => show(Math.min(text.length, shown + STEP)));
   box.append(more);
-  show(text.length <= FOLD * 1.2 ? text.length : FOLD);
+  show(text.length <= fold * 1.2 ? text.length : fold);
   return box;
 }
 

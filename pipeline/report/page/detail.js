@@ -62,7 +62,7 @@ async function evidence(name, items, run, detail, blockOf) {
     for (const item of items) {
       const place = element("div");
       list.append(element("li" + (item.kept === false ? ".dropped" : ""), null, about(item, snippets, detail), place));
-      resolve(item.text, blockOf).then((text) => place.replaceWith(text === null ? element("p.muted", null, "Text left out, to keep this file small; see the run's Parquet.") : folded(text)));
+      resolve(item.text, blockOf).then((text) => place.replaceWith(text === null ? element("p.muted", null, "Text left out, to keep this file small; see the run's Parquet.") : folded(text, "div.text", ITEM)));
     }
     return list;
   }, name === run.evidence);
