@@ -51,6 +51,15 @@ def open_question(page: Page, id: str) -> None:
     page.evaluate("new Promise(done => setTimeout(done, 300))")
 
 
+def choose(page: Page, name: str, value: str) -> None:
+    """Sets a control of the question browser, as a hand would."""
+    kind = "input" if name == "search" else "change"
+    page.evaluate(
+        f"(() => {{ const control = document.querySelector('[name={name}]'); control.value = {value!r};"
+        f"control.dispatchEvent(new Event({kind!r})) }})()"
+    )
+
+
 def test_hostile_text_is_text(page: Page, tmp_path: Path) -> None:
     everything = " ".join(ATTACKS)
     rows = [
@@ -60,7 +69,10 @@ def test_hostile_text_is_text(page: Page, tmp_path: Path) -> None:
             answers=[attack, everything],
             doc_ids=[attack],
             queries=[attack, everything],
-            passages=[passage(everything, doc_id=attack, url="javascript:window.ran=10"), passage(attack, 8, url=attack)],
+            passages=[
+                passage(everything, doc_id=attack, url="javascript:window.ran=10"),
+                passage(attack, 8, url=attack),
+            ],
             snippets=[snippet(everything, 0.5), {**snippet(attack, None, False, 8), "reason": attack}],
             answer=f"{attack}. {everything}",
             final_prompt=f"<b>{everything}</b>",
@@ -79,7 +91,9 @@ def test_hostile_text_is_text(page: Page, tmp_path: Path) -> None:
         assert "[U+0000]" in shown
     assert page.evaluate("typeof window.ran") == "undefined"
     assert page.evaluate("document.scripts.length") == scripts
-    assert page.evaluate("document.querySelectorAll('img, iframe, [onerror], [onload], a[href^=javascript]').length") == 0
+    assert (
+        page.evaluate("document.querySelectorAll('img, iframe, [onerror], [onload], a[href^=javascript]').length") == 0
+    )
     assert page.evaluate("document.querySelector('.pane').textContent.includes('𝒜🇧🇿')")
     assert not [e for e in page.events if e["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")]
     asked = [e["params"]["request"]["url"] for e in page.events if e["method"] == "Network.requestWillBeSent"]
@@ -100,7 +114,9 @@ def test_the_policy_stops_what_would_slip_in(page: Page, tmp_path: Path) -> None
 def test_long_lines_are_folded(page: Page, tmp_path: Path) -> None:
     line = "x" * 1_000_000 + "𝒜end"
     rows = [
-        row(0, passages=[passage(line)], snippets=[snippet(line, 0.9)], final_prompt=line, queries=[line], question=line),
+        row(
+            0, passages=[passage(line)], snippets=[snippet(line, 0.9)], final_prompt=line, queries=[line], question=line
+        ),
         row(1, answer=line, error={"stage": "answer", "kind": "x", "message": line}),
     ]
     page.open(report(tmp_path, rows))
@@ -133,17 +149,16 @@ def test_search_sort_filter_and_keys(page: Page, tmp_path: Path) -> None:
     page.wait("document.activeElement.tagName === 'H3'")
     page.press("Escape")
     assert page.evaluate("document.activeElement.className") == "entry"
-    choose = "(name, value) => {{ const s = document.querySelector(`[name=${{name}}]`); s.value = value; s.dispatchEvent(new Event(s.tagName === 'INPUT' ? 'input' : 'change')) }}".format()
-    page.evaluate(f"({choose})('search', '')")
+    choose(page, "search", "")
     page.wait("document.querySelectorAll('.entry').length === 3")
-    page.evaluate(f"({choose})('filter', 'failed')")
+    choose(page, "filter", "failed")
     assert page.evaluate(ids) == ["q-1"]
-    page.evaluate(f"({choose})('filter', 'gold lost: not in the answer')")
+    choose(page, "filter", "gold lost: not in the answer")
     assert page.evaluate(ids) == ["q-1", "q-2"]
-    page.evaluate(f"({choose})('filter', 'all questions')")
-    page.evaluate(f"({choose})('sort', 'score, high first')")
+    choose(page, "filter", "all questions")
+    choose(page, "sort", "score, high first")
     assert page.evaluate(ids) == ["q-0", "q-1", "q-2"]
-    page.evaluate(f"({choose})('sort', 'score, low first')")
+    choose(page, "sort", "score, low first")
     assert page.evaluate(ids) == ["q-1", "q-2", "q-0"]
 
 
@@ -176,11 +191,8 @@ def test_two_runs_are_compared(page: Page, tmp_path: Path) -> None:
     page.open(report(tmp_path, [row(0), row(1, answer="No idea.")], [row(0), row(1)]))
     values = "[...document.querySelectorAll('.entry .value')].map(e => e.textContent)"
     assert page.evaluate(values) == ["1 / 1", "0 / 1"]
-    page.evaluate("document.querySelector('[name=run]').value = '1'")
-    page.evaluate(
-        "(() => { const s = document.querySelector('[name=filter]'); s.value = [...s.options].find(o => o.value.startsWith"
-        "('wins against')).value; s.dispatchEvent(new Event('change')) })()"
-    )
+    choose(page, "run", "1")
+    choose(page, "filter", "wins against run0 <img src=x onerror=window.ran=9>")
     assert page.evaluate(values) == ["0 / 1"]
     open_question(page, "q-1")
     assert page.evaluate("document.querySelectorAll('.pane .run').length") == 2
@@ -193,10 +205,9 @@ def test_nothing_sticks_out_and_words_stand_out(page: Page, tmp_path: Path, widt
     page.open(report(tmp_path, many_rows(30)))
     open_question(page, "q-3")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    colours = page.evaluate(
-        "['--paper', '--ink', '--muted', '--bad', '--good', '--accent'].map(n => getComputedStyle(document.documentElement)"
-        ".getPropertyValue(n).trim())"
-    )
+    names = ["--paper", "--ink", "--muted", "--bad", "--good", "--accent"]
+    value = "getComputedStyle(document.documentElement).getPropertyValue"
+    colours = [page.evaluate(f"{value}({name!r}).trim()") for name in names]
     paper, *others = map(_luminance, colours)
     for name, light in zip(colours[1:], others, strict=True):  # WCAG 2.2, 1.4.3: 4.5 to 1
         assert (max(paper, light) + 0.05) / (min(paper, light) + 0.05) >= 4.5, name
