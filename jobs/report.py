@@ -12,7 +12,7 @@ def report(
     ],
     out: Annotated[Path | None, typer.Option("--out", help="The HTML file; for one run: RUN/report.html.")] = None,
     gold: Annotated[Path | None, typer.Option("--gold", help="Question file whose answers and doc_ids to use.")] = None,
-    sweep: Annotated[Path | None, typer.Option("--sweep", help="A sweep's outcome table (Parquet or CSV).")] = None,
+    sweep: Annotated[Path | None, typer.Option("--sweep", help="Folder of a sweep, or its outcome table.")] = None,
     csv_folder: Annotated[Path | None, typer.Option("--csv", help="Also write every figure's numbers here.")] = None,
     megabytes: Annotated[float, typer.Option("--max-mb", min=1, help="The file's size, at most.")] = 60.0,
 ) -> int:

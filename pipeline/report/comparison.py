@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from pipeline.report.draw import INK, MUTED, RULE, SERIES, canvas
+from pipeline.report.draw import INK, PAPER, RULE, SERIES, canvas
 from pipeline.report.figure import Figure
 from pipeline.report.source import Reported
 from pipeline.scoring.intervals import bootstrap_interval
+from pipeline.scoring.score import WORDS
 
 COLUMNS = ("metric", "run", "against", "wins", "ties", "losses", "mean difference", "low", "high", "n")
 
@@ -15,7 +16,12 @@ def comparison_figures(runs: Sequence[Reported]) -> list[Figure]:
     if len(runs) < 2:
         return []
     first, *others = runs
-    rows = [row for run in others for metric in first.metrics() if (row := _compared(first, run, metric))]
+    rows = [
+        row
+        for run in others
+        for metric in first.metrics()
+        if metric != WORDS and (row := _compared(first, run, metric))
+    ]
     figures = []
     if rows:
         labels = [f"{row[0]}" + f" ({row[1]})" * (len(others) > 1) for row in rows]
@@ -26,8 +32,10 @@ def comparison_figures(runs: Sequence[Reported]) -> list[Figure]:
                 drawn.axes.barh(range(len(rows)), counts, 0.72, left=left, color=colour, label=name)
                 for place, (start, count) in enumerate(zip(left, counts, strict=True)):
                     if count > 0.06 * rows[place][9]:
-                        colour = MUTED if name == "ties" else INK
-                        drawn.axes.annotate(f"{count:,}", (start + count / 2, place), ha="center", va="center")
+                        ink = INK if name == "ties" else PAPER
+                        drawn.axes.annotate(
+                            f"{count:,}", (start + count / 2, place), ha="center", va="center", color=ink
+                        )
                 left = [a + b for a, b in zip(left, counts, strict=True)]
             drawn.axes.set_yticks(range(len(rows)), labels)
             drawn.axes.invert_yaxis()

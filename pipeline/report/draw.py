@@ -65,7 +65,11 @@ class Canvas:
         self.axes.set_xlabel(x)
         self.axes.set_ylabel(y)
         if legend:  # above the axes, where it covers no data
-            self.axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2, handlelength=1.8)
+            names = self.axes.get_legend_handles_labels()[1]
+            columns = 2 if max(map(len, names)) <= 24 else 1
+            self.axes.legend(
+                loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0.2, handlelength=1.8
+            )
 
 
 @contextmanager

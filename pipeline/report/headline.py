@@ -6,8 +6,22 @@ from typing import Any
 from pipeline.report.draw import canvas
 from pipeline.report.figure import Figure
 from pipeline.report.source import Reported
+from pipeline.scoring.score import WORDS
 
-COLUMNS = ("run", "group", "metric", "mean", "low", "high", "n", "missing gold", "failed", "abstained", "interval")
+COLUMNS = (
+    "run",
+    "group",
+    "metric",
+    "mean",
+    "low",
+    "high",
+    "n",
+    "missing gold",
+    "excluded",
+    "failed",
+    "abstained",
+    "interval",
+)
 
 
 def headline_figure(runs: Sequence[Reported]) -> Figure:
@@ -45,10 +59,22 @@ def methods(runs: Sequence[Reported]) -> str:
 
 
 def _values(line: dict[str, Any]) -> tuple[Any, ...]:
-    names = ("group", "metric", "mean", "low", "high", "n", "missing_gold", "failed", "abstained", "interval")
+    names = (
+        "group",
+        "metric",
+        "mean",
+        "low",
+        "high",
+        "n",
+        "missing_gold",
+        "excluded",
+        "failed",
+        "abstained",
+        "interval",
+    )
     return tuple(line.get(name) for name in names)
 
 
 def _in_unit(row: Sequence[Any]) -> bool:
     mean, high = row[3], row[5]
-    return row[2] != "answer words" and mean is not None and 0 <= mean <= 1 and (high is None or high <= 1)
+    return row[2] != WORDS and mean is not None and 0 <= mean <= 1 and (high is None or high <= 1)

@@ -18,6 +18,7 @@ from pipeline.report.source import Reported
 from pipeline.report.support import RULE
 from pipeline.report.sweep_figures import Line, sweep_figures
 from pipeline.report.texts import Texts, packed
+from pipeline.scoring.score import WORDS
 from pipeline.storage import write_file
 
 MEGABYTES = 60.0  # of the file, at most: texts that few will miss are left out beyond it
@@ -137,7 +138,12 @@ def _headline(runs: Sequence[Reported]) -> list[tuple[str, list[dict[str, Any]]]
 def _cell(line: dict[str, Any] | None) -> dict[str, Any] | None:
     if line is None:
         return None
-    digits = 1 if line["metric"] == "answer words" else 3
+    digits = 1 if line["metric"] == WORDS else 3
     interval = "" if line["low"] is None else f"{line['low']:.{digits}f} to {line['high']:.{digits}f}"
     mean = "–" if line["mean"] is None else f"{line['mean']:.{digits}f}"
-    return {"mean": mean, "interval": interval, "n": f"{line['n']:,}", "excluded": f"{line['missing_gold']:,}"}
+    return {
+        "mean": mean,
+        "interval": interval,
+        "n": f"{line['n']:,}",
+        "excluded": f"{line['missing_gold'] + (line.get('excluded') or 0):,}",
+    }

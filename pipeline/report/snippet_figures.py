@@ -73,7 +73,8 @@ def calibration_figures(runs: dict[str, Sequence[Facts]]) -> list[Figure]:
             share, low, high = ratio_band(holds, bins)
             total = np.sum(bins, axis=0)
             there = total > 0
-            drawn.points(number, centres[there], (share[there], low[there], high[there]), run)
+            beside = 0.012 * (number - (len(known) - 1) / 2)  # so that whiskers of several runs do not hide each other
+            drawn.points(number, centres[there] + beside, (share[there], low[there], high[there]), run)
             columns = (_EDGES[:-1].tolist(), _EDGES[1:].tolist(), total.tolist(), *_lists((share, low, high)))
             rows += [(run, *row) for row in zip(*columns, strict=True) if row[2]]
         drawn.axes.set_ylim(bottom=0)

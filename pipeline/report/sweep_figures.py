@@ -1,5 +1,6 @@
 """Curves of a sweep: a metric against the value of the key that was varied, with bands."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,17 @@ from pipeline.errors import InputError
 from pipeline.report.draw import canvas
 from pipeline.report.figure import Figure
 
-NEEDED = ("key", "value", "metric", "mean", "low", "high", "n")
+NEEDED = ("run", "metric", "settings", "mean", "low", "high", "n")
 Line = dict[str, Any]
 
 
 def read_outcomes(path: Path) -> list[Line]:
-    """The lines of a sweep's outcome table, Parquet or CSV, with at least the columns `NEEDED`.
+    """The lines of a sweep's outcome table: the folder of a sweep, or its Parquet or CSV file.
 
-    A line is one metric at one value of one config key; `value` is text or a number, null where the key was off.
-    InputError where the file cannot be read or lacks a column.
+    A line is one metric of one variant (`run`), with the mean's interval; `settings` is JSON, what the variant sets.
+    InputError where the file cannot be read or lacks one of the columns `NEEDED`.
     """
+    path = path / "outcome.parquet" if path.is_dir() else path
     try:
         table = pyarrow.csv.read_csv(path) if path.suffix == ".csv" else pq.read_table(path)
     except (pa.ArrowInvalid, OSError) as problem:
@@ -31,25 +33,37 @@ def read_outcomes(path: Path) -> list[Line]:
             f"--sweep {path} has no column '{missing[0]}'; it has {', '.join(table.column_names)}; an outcome table "
             f"needs {', '.join(NEEDED)}"
         )
-    return table.to_pylist()
+    try:
+        return [{**line, "settings": json.loads(line["settings"] or "{}")} for line in table.to_pylist()]
+    except (TypeError, ValueError) as problem:
+        raise InputError(f"--sweep {path}: its column 'settings' is not JSON: {problem}") from None
 
 
 def sweep_figures(lines: Sequence[Line]) -> list[Figure]:
-    """A figure for each key and metric, values in the order of the table (numbers ascending, off last)."""
-    curves: dict[tuple[str, str], list[Line]] = {}
+    """A figure for each metric; along it the values of the one key that varied (numbers ascending, off last), or the
+    variants by name where several did."""
+    curves: dict[str, list[Line]] = {}
     for line in lines:
         if line["mean"] is not None:
-            curves.setdefault((str(line["key"]), str(line["metric"])), []).append(line)
-    return [_curve(number, key, metric, found) for number, ((key, metric), found) in enumerate(curves.items(), start=1)]
+            curves.setdefault(str(line["metric"]), []).append(line)
+    return [_curve(number, metric, *_values(found)) for number, (metric, found) in enumerate(curves.items(), start=1)]
 
 
-def _curve(number: int, key: str, metric: str, lines: list[Line]) -> Figure:
+def _values(lines: list[Line]) -> tuple[str, list[Line]]:
+    """What varied, and the lines with its `value`."""
+    settings = [line["settings"] for line in lines]
+    varied = [key for key in settings[0] if len({json.dumps(of.get(key)) for of in settings}) > 1]
+    if len(varied) == 1 and all(list(of) == list(settings[0]) for of in settings):
+        return varied[0], [{**line, "value": line["settings"][varied[0]]} for line in lines]
+    return "variant", [{**line, "value": line["run"]} for line in lines]
+
+
+def _curve(number: int, metric: str, key: str, lines: list[Line]) -> Figure:
     lines = sorted(lines, key=lambda line: (_number(line["value"]) is None, _number(line["value"]) or 0))
-    labels = ["off" if line["value"] is None else str(line["value"]) for line in lines]
+    labels = ["off" if line["value"] is None else str(line["value"])[:24] for line in lines]
     means = [line["mean"] for line in lines]
-    lows, highs = (
-        [m if line[e] is None else line[e] for m, line in zip(means, lines, strict=True)] for e in ("low", "high")
-    )
+    lows = [line["mean"] if line["low"] is None else line["low"] for line in lines]
+    highs = [line["mean"] if line["high"] is None else line["high"] for line in lines]
     name = f"sweep-{number}"
     with canvas(name) as drawn:
         numbers = [n for line in lines if (n := _number(line["value"])) is not None]
@@ -64,12 +78,16 @@ def _curve(number: int, key: str, metric: str, lines: list[Line]) -> Figure:
         if places[rest]:
             drawn.points(0, places[rest], (means[rest], lows[rest], highs[rest]), metric)
         drawn.axes.set_xticks(places, labels)
+        if max(map(len, labels)) > 5:
+            drawn.axes.tick_params(axis="x", rotation=30)
         drawn.labels(key, metric, legend=False)
     counts = sorted({line["n"] for line in lines})
     caption = f"Mean {metric} at each value of {key}, with the table's intervals; n {', '.join(map(str, counts))}."
-    extra = [c for c in lines[0] if c not in NEEDED]
-    rows = [[line[c] for c in (*NEEDED, *extra)] for line in lines]
-    return Figure(name, f"{metric} by {key}", caption, (*NEEDED, *extra), rows, drawn.svg)
+    others = [name for name in lines[0] if name not in (*NEEDED, "value")]
+    columns = ("run", "metric", "value", "mean", "low", "high", "n", *others)
+    return Figure(
+        name, f"{metric} by {key}", caption, columns, [[line[c] for c in columns] for line in lines], drawn.svg
+    )
 
 
 def _number(value: Any) -> float | None:

@@ -147,17 +147,34 @@ def test_the_headline_is_the_score_table(tmp_path: Path) -> None:
     assert (line["mean"], line["n"], line["missing gold"]) == ("0.5", "2", "1")
 
 
-def test_a_sweep_has_a_figure_a_key_and_metric() -> None:
-    outcome = [
-        {"key": "filter.min_cosine", "value": value, "metric": metric, "mean": mean, "low": None, "high": None, "n": 9}
+def outcome(settings: dict[str, Any], metric: str, mean: float, run: str = "v") -> dict[str, Any]:
+    return {"run": run, "settings": settings, "metric": metric, "mean": mean, "low": None, "high": None, "n": 9}
+
+
+def test_a_sweep_has_a_figure_a_metric() -> None:
+    varied = [
+        outcome({"filter.min_cosine": value, "k": 5}, metric, mean)
         for metric in ("F1", "EM")
         for value, mean in ((None, 0.2), (0.5, 0.4), (0.2, 0.3))
     ]
-    figures = sweep_figures(outcome)
+    figures = sweep_figures(varied)
     assert [figure.title for figure in figures] == ["F1 by filter.min_cosine", "EM by filter.min_cosine"]
-    assert [line["value"] for line in lines(figures[0])] == ["0.2", "0.5", ""]
-    words = [{"key": "order", "value": v, "metric": "F1", "mean": 0.5, "low": 0.4, "high": 0.6, "n": 9} for v in "ba"]
+    assert [(line["value"], line["mean"]) for line in lines(figures[0])] == [
+        ("0.2", "0.3"),
+        ("0.5", "0.4"),
+        ("", "0.2"),
+    ]
+    words = [outcome({"order": value}, "F1", 0.5) for value in "ba"]
     assert [line["value"] for line in lines(sweep_figures(words)[0])] == ["b", "a"]
+
+
+def test_a_sweep_over_several_keys_is_by_variant() -> None:
+    both = [outcome({"a": 1, "b": 1}, "F1", 0.5, "one"), outcome({"a": 2, "b": 2}, "F1", 0.6, "two")]
+    other = [outcome({}, "F1", 0.5, "none"), outcome({"b": 2}, "F1", 0.6, "some")]
+    for variants, names in ((both, ["one", "two"]), (other, ["none", "some"])):
+        figure = sweep_figures(variants)[0]
+        assert figure.title == "F1 by variant"
+        assert [line["value"] for line in lines(figure)] == names
 
 
 def test_a_band_holds_the_mean_and_narrows_with_n() -> None:
