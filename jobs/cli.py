@@ -18,7 +18,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # of its notes on memory banks nobody can act
 
 COMMANDS = {
-    "demo": "Index, answer and score the World Factbook on the embedded profile.",
+    "demo": "Index, answer, score and report the World Factbook on the embedded profile.",
     "doctor": "What this machine has, what it lacks, and how to get it.",
     "check": "Check configs without loading a model.",
     "plan": "Size an index before building it: bytes, memory, hours, dollars.",

@@ -41,7 +41,7 @@ def demo(
     sets: SetOption = [],  # noqa: B006 - typer reads the default, nobody changes it
     address: AddressOption = None,
 ) -> int:
-    """Index a slice of the CIA World Factbook, answer questions about it, and score the answers.
+    """Index a slice of the CIA World Factbook, answer questions about it, score the answers, and report.
 
     Run again to continue. Another size needs another --out.
 
@@ -53,6 +53,8 @@ def demo(
     """
     from pipeline.compose import load_system
     from pipeline.corpus.factbook import QUESTIONS, write_factbook
+    from pipeline.report.report import write_report
+    from pipeline.report.source import read_reported
 
     started = time.perf_counter()
     files = write_factbook(out / "corpus", None if full else pages, None if full else questions)
@@ -69,8 +71,9 @@ def demo(
         f"{report['bytes'] / 1e6:.0f} MB in {report['seconds']:.0f} s, {out / 'index'}"
     )
     failed = 0
-    for name in systems.split(","):
-        run = out / "runs" / name
+    runs = [out / "runs" / name for name in systems.split(",")]
+    for run in runs:
+        name = run.name
         indexes = [f"{index}={out / 'index'}" for index in load_system(name).indexes()]
         options = [*([] if full else SLICE_SETS.get(name, [])), *sets]
         for option in options:
@@ -81,6 +84,8 @@ def demo(
         print(f"3. Run of {name}: {finished['rows']} questions in {finished['seconds']:.0f} s, {run}")
         Console().print(score_run(run).to_rich())
         print(f"   scores: {run / 'scores.parquet'}, answers for LiveRAG's checker: {run / 'answers.jsonl'}")
+    write_report(read_reported(runs), out / "report.html")
+    print(f"4. Report, every question to look into: {out / 'report.html'}")
     print(f"Done in {time.perf_counter() - started:.0f} s. Look at hits: tartan search {out / 'index'} 'your query'")
     return 1 if failed else 0
 

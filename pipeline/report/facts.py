@@ -7,7 +7,7 @@ from typing import Any
 from pipeline.evidence import kept
 from pipeline.report.source import Reported
 from pipeline.report.support import judged_sentences
-from pipeline.scoring.answers import containment
+from pipeline.scoring.answers import abstained, containment
 
 STEPS = ("retrieved", "kept", "in the prompt", "in the answer")
 
@@ -68,9 +68,14 @@ def _facts(run: Reported, row: Mapping[str, Any]) -> Facts:
         prompt_characters=len(prompt) if prompt is not None else None,
         gold_in=gold_in if golds and run.retrieved and run.evidence else None,
         cosines=[(s["score"], has(s["text"]) if golds else None) for s in snippets if s["score"] is not None],
-        sentences=judged_sentences(answer, [item["text"] for item in left]) if answer else [],
+        sentences=_sentences(answer or "", [item["text"] for item in left]),
         stages=[_stage(step) for step in row.get("trace") or []],
     )
+
+
+def _sentences(answer: str, evidence: Sequence[str]) -> list[tuple[str, bool]]:
+    """An abstention states nothing that evidence could support."""
+    return [(answer, True)] if answer and abstained(answer) else judged_sentences(answer, evidence)
 
 
 class _Holder:

@@ -39,6 +39,8 @@ def test_facts_of_a_question(tmp_path: Path) -> None:
     assert (found.tokens, found.seconds) == (120, 0.75)
     assert found.cosines == [(pytest.approx(0.6), True)]
     assert found.sentences == [("The national animal of Belize is the tapir.", True)]
+    abstains = facts(tmp_path / "b", row(answer="I don't know. Nobody said."))[0]
+    assert abstains.sentences == [("I don't know. Nobody said.", True)]
 
 
 @pytest.mark.parametrize(
