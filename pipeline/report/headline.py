@@ -59,20 +59,7 @@ def methods(runs: Sequence[Reported]) -> str:
 
 
 def _values(line: dict[str, Any]) -> tuple[Any, ...]:
-    names = (
-        "group",
-        "metric",
-        "mean",
-        "low",
-        "high",
-        "n",
-        "missing_gold",
-        "excluded",
-        "failed",
-        "abstained",
-        "interval",
-    )
-    return tuple(line.get(name) for name in names)
+    return tuple(line.get(name.replace(" ", "_")) for name in COLUMNS[1:])
 
 
 def _in_unit(row: Sequence[Any]) -> bool:
