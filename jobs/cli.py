@@ -22,7 +22,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # of its notes on memory banks nobody can act
 
 COMMANDS = {
-    "demo": "Index, answer and score the World Factbook on the embedded profile.",
+    "demo": "Index, answer, score and report the World Factbook on the embedded profile.",
     "doctor": "What this machine has, what it lacks, and how to get it.",
     "check": "Check configs without loading a model.",
     "plan": "Size an index before building it: bytes, memory, hours, dollars.",
@@ -31,6 +31,7 @@ COMMANDS = {
     "answer": "Answer a question set with a system; run again to continue.",
     "hosts": "Count an index's documents by host.",
     "score": "Score a run against its gold.",
+    "report": "Explore a run, or compare several, in one HTML file.",
     "validate": "Check a LiveRAG answer file.",
 }
 

@@ -64,7 +64,7 @@ def demo(
     sets: SetOption = [],  # noqa: B006 - typer reads the default, nobody changes it
     address: AddressOption = None,
 ) -> int:
-    """Index a slice of the CIA World Factbook, answer questions about it, and score the answers.
+    """Index a slice of the CIA World Factbook, answer questions about it, score the answers, and report.
 
     Run again to continue. Another size needs another --out, and so do systems that search by dense vectors where the
     first ones did not (`--systems all` has its own, demo-all).
@@ -78,6 +78,8 @@ def demo(
         tartan demo --full --out demo-full
     """
     from pipeline.compose import load_system
+    from pipeline.report.report import write_report
+    from pipeline.report.source import read_reported
 
     started = time.perf_counter()
     names = list(SLICE_SETS) if systems == "all" else systems.split(",")
@@ -96,6 +98,8 @@ def demo(
     failed = _run_systems(
         names, out, asked, {name: [] if full else SLICE_SETS.get(name, []) for name in names}, sets, address
     )
+    write_report(read_reported([out / "runs" / name for name in names]), out / "report.html")
+    print(f"4. Report, every question to look into: {out / 'report.html'}")
     print(f"Done in {time.perf_counter() - started:.0f} s. Look at hits: tartan search {out / 'index'} 'your query'")
     return 1 if failed else 0
 

@@ -25,8 +25,20 @@ def normalise_answer(text: str) -> str:
     Punctuation is `string.punctuation`, as there, and any other character Unicode calls punctuation, so that a curly
     apostrophe or a long dash does not turn a right answer into a wrong one (MLQA, arXiv 1910.07475, does the same).
     """
-    kept = (char for char in text.lower() if char not in string.punctuation and unicodedata.category(char)[0] != "P")
-    return " ".join(ARTICLES.sub(" ", "".join(kept)).split())
+    return " ".join(ARTICLES.sub(" ", text.lower().translate(_WITHOUT_PUNCTUATION)).split())
+
+
+class _Unpunctuated(dict[int, int | None]):
+    """A table for `str.translate`, which is many times faster than a look at each character: filled as they come."""
+
+    def __missing__(self, code: int) -> int | None:
+        char = chr(code)
+        punctuation = char in string.punctuation or unicodedata.category(char)[0] == "P"
+        self[code] = None if punctuation else code
+        return self[code]
+
+
+_WITHOUT_PUNCTUATION = _Unpunctuated()
 
 
 def exact_match(answer: str, golds: Sequence[str] | str) -> float:
@@ -87,8 +99,8 @@ def _bag_f1(answer: list[str], gold: list[str]) -> float:
 
 
 def _stands_in(gold: list[str], answer: list[str]) -> bool:
-    size = len(gold)
-    return size > 0 and any(answer[start : start + size] == gold for start in range(len(answer) - size + 1))
+    # Words have no blanks in them, so a search in the text finds what a search among the words would.
+    return len(gold) > 0 and f" {' '.join(gold)} " in f" {' '.join(answer)} "
 
 
 class _Words:

@@ -1,0 +1,67 @@
+"""The headline: every metric of every run, with its interval, and n."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pipeline.report.draw import canvas
+from pipeline.report.figure import Figure
+from pipeline.report.source import Reported
+from pipeline.scoring.score import WORDS
+
+COLUMNS = (
+    "run",
+    "group",
+    "metric",
+    "mean",
+    "low",
+    "high",
+    "n",
+    "missing gold",
+    "excluded",
+    "failed",
+    "abstained",
+    "interval",
+)
+
+
+def headline_figure(runs: Sequence[Reported]) -> Figure:
+    """The table of `tartan score` for all runs, and a drawing of those metrics that lie in [0, 1]."""
+    rows = [(run.name, *_values(line)) for run in runs for line in run.scores.summary.to_pylist()]
+    metrics = list(dict.fromkeys(row[2] for row in rows))
+    shown = [m for m in metrics if any(_in_unit(row) for row in rows if row[2] == m)]
+    with canvas("scores", height=max(1.4, 0.55 + len(shown) * (0.15 + 0.11 * len(runs)))) as drawn:
+        for number, run in enumerate(runs):
+            drawable = [row for row in rows if row[0] == run.name and _in_unit(row)]
+            places = [shown.index(row[2]) + 0.6 * ((number + 0.5) / len(runs) - 0.5) for row in drawable]
+            curve = tuple([row[part] if row[part] is not None else row[3] for row in drawable] for part in (3, 4, 5))
+            drawn.points(number, places, curve, run.name, horizontal=True)
+        drawn.axes.set_yticks(range(len(shown)), shown)
+        drawn.axes.invert_yaxis()
+        drawn.axes.set_xlim(-0.02, 1.02)
+        drawn.labels("mean, and its 95% interval", "", legend=len(runs) > 1)
+    return Figure(
+        "scores",
+        "Intervals",
+        "The table's means and intervals, of those that lie between 0 and 1.",
+        COLUMNS,
+        rows,
+        drawn.svg,
+    )
+
+
+def methods(runs: Sequence[Reported]) -> str:
+    """How the intervals were computed, and what was left out."""
+    found = dict.fromkeys(line["interval"] for run in runs for line in run.scores.summary.to_pylist())
+    return (
+        f"Intervals: {'; '.join(found)}. n is the number of questions in the mean, with the failed, which score 0; "
+        "questions whose gold is not known are left out and counted."
+    )
+
+
+def _values(line: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(line.get(name.replace(" ", "_")) for name in COLUMNS[1:])
+
+
+def _in_unit(row: Sequence[Any]) -> bool:
+    mean, high = row[3], row[5]
+    return row[2] != WORDS and mean is not None and 0 <= mean <= 1 and (high is None or high <= 1)
