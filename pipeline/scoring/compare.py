@@ -49,8 +49,8 @@ def compare_runs(
 ) -> pa.Table:
     """A table of `COMPARISON`: every other run x metric. `tables`: name -> `ScoreTable.questions`.
 
-    `metrics`: None for all that both runs have. Raises InputError where the runs do not have the same questions, unless
-    `common` allows the questions they share, and where a metric is unknown.
+    `metrics`: None for all that both runs have; one that a run lacks has a line with n = 0. Raises InputError where the
+    runs do not have the same questions, unless `common` allows the questions they share.
     """
     first = _values(tables[baseline])
     lines: list[dict[str, Any]] = []
@@ -61,16 +61,12 @@ def compare_runs(
         ids = _shared_ids(baseline, tables[baseline], name, table, common)
         second = _values(table)
         both = [metric for metric in second if metric in first]
-        if unknown := [metric for metric in metrics or () if metric not in both]:
-            raise InputError(
-                f"metric '{unknown[0]}' is not in both {baseline} and {name}; they share: {', '.join(both)}."
-            )
         lines += [
             {
                 "run": name,
                 "baseline": baseline,
                 "metric": metric,
-                **_line(first[metric], second[metric], ids, *settings),
+                **_line(first.get(metric, {}), second.get(metric, {}), ids, *settings),
             }
             for metric in metrics or both
         ]
@@ -165,7 +161,7 @@ def _line(
     resamples: int,
     seed: int,
 ) -> dict[str, Any]:
-    pairs = [(first[id], second[id]) for id in ids]
+    pairs = [(first.get(id), second.get(id)) for id in ids]
     known = [(a, b) for a, b in pairs if a is not None and b is not None]
     line: dict[str, Any] = {
         "n": len(known),

@@ -18,7 +18,7 @@ from pipeline.scoring.claims import Relation
 
 MARK = "local judge"
 Kind = Literal["direct", "useful", "useless"]
-_CLAIM = re.compile(rf"^\W*({'|'.join(get_args(Kind))})\W+(.*\w.*)$", re.IGNORECASE)
+_CLAIM = re.compile(rf"^[\W\d]*({'|'.join(get_args(Kind))})\W+(.*\w.*)$", re.IGNORECASE)
 _RELATION = re.compile(r"(\bnot\s+|n't\s+)?\b(entail|support|contradict|neutral)\w*", re.IGNORECASE)
 _OUT_OF = re.compile(r"\s*(?:/|out of)\s*10\b", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![\w.-])\d+(?:\.\d+)?(?![\w])")

@@ -71,7 +71,7 @@ def sign_flip(differences: np.ndarray, seed: int = 0) -> float:
     Exact where all sign patterns are fewer than the resamples. Zeros carry no sign and are left out of the flipping.
     """
     moved = differences[differences != 0]
-    if not moved.size:
+    if moved.size < 2:
         return 1.0
     from scipy.stats import permutation_test
 

@@ -195,7 +195,7 @@ def _verdict(verdict: Row | None, asked: bool) -> dict[str, Any]:
         return {}
     values = verdict or {}
     return {shown: values.get(metric) for metric, shown in JUDGED_METRICS.items()} | {
-        "excluded": values.get("excluded") or []
+        "excluded": [JUDGED_METRICS[metric] for metric in values.get("excluded") or []]
     }
 
 

@@ -19,8 +19,8 @@ EVIDENCE = ("snippets", "pairs", "passages")  # columns that an answer could res
 _ENGLISH = (
     "a about after all also an and any are as at be because been before but by can could did do does for from had has "
     "have he her his how i if in into is it its may more most no nor not of on one or other our she should so some "
-    "such than that the their them then there these they this those to was we were what when where which while who will "
-    "with would you your"
+    "such than that the their them then there these they this those to was we were what when where which while who "
+    "will with would you your"
 )
 FUNCTION_WORDS = frozenset(_ENGLISH.split())
 
