@@ -25,8 +25,11 @@ COMMANDS = {
     "index": "Build a PLAID index; run again to continue.",
     "search": "Look at the hits of queries.",
     "answer": "Answer a question set with a system; run again to continue.",
-    "score": "Score a run against its gold.",
-    "validate": "Check a LiveRAG answer file.",
+    "score": "Score a run against its gold; compare runs.",
+    "judge-check": "How far a judge agrees with labels, and with itself.",
+    "sweep": "Variants of systems, compared with a baseline; run again to continue.",
+    "tune": "Choose settings on some questions, report on others.",
+    "validate": "Check LiveRAG answers, a TREC run or qrels.",
 }
 
 
@@ -41,9 +44,10 @@ class _Lazy(TyperGroup):
 
 
 def load(name: str) -> Any:
-    """The click command of `jobs/<name>.py`, whose function has the command's name."""
+    """The click command of `jobs/<name>.py`, whose function has the command's name; `-` is `_` there."""
+    module = name.replace("-", "_")
     single = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
-    single.command(name, short_help=COMMANDS[name])(_exiting(getattr(import_module(f"jobs.{name}"), name)))
+    single.command(name, short_help=COMMANDS[name])(_exiting(getattr(import_module(f"jobs.{module}"), module)))
     return typer.main.get_command(single)
 
 

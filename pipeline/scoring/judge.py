@@ -72,8 +72,8 @@ class Judge:
         return values
 
     def _request(self, task: Task) -> ChatRequest:
-        swapped = {"swapped": False} if task.prompt in ORDERED else {}
-        text = self.prompts[task.prompt].render(**swapped, **task.slots)
+        order = {"swapped": False} if task.prompt in ORDERED else {}
+        text = self.prompts[task.prompt].render(**{**order, **task.slots})
         tokens = self._max_tokens if task.prompt == "judge_claims" else min(self._max_tokens, 64)
         message = ({"role": "user", "content": text},)
         return ChatRequest(message, tokens, self._temperature, seed=seed(f"{task.prompt} {self._repeat}", text))

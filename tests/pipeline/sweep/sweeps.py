@@ -18,7 +18,7 @@ from tests.stubs import StubEnv, StubLLM, questions
 SYSTEM = """
 stages:
   - search: {index: plaid, queries: question, k: 2, into: context}
-  - write_queries: {llm: query_writer, prompt: research_queries, context: context, n: 1, date: 2025-05-12, into: queries}
+  - write_queries: {llm: query_writer, prompt: research_queries, context: context, n: 1, date: May, into: queries}
   - search: {index: plaid, queries: [question, queries], k: 2, into: passages}
   - filter_snippets: {embedder: snippet_filter, size: 1000, overlap: 100, min_cosine: 0.35, into: snippets}
   - answer: {llm: answerer, prompt: report, evidence: snippets, max_words: 200}
