@@ -94,19 +94,22 @@ def same_questions(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
 
 def comparison_table(table: pa.Table) -> "Table":
     """For a terminal: n, excluded, and the methods in the caption."""
+    from rich import box
     from rich.table import Table
 
     rows = table.to_pylist()
     methods = "; ".join(dict.fromkeys(row["method"] for row in rows))
-    shown = Table(caption=methods, caption_justify="left", title=f"against {rows[0]['baseline']}" if rows else None)
-    shown.add_column("run")
-    shown.add_column("metric")
-    for heading in ("mean", "difference", "interval", "effect", "win/tie/loss", "n", "excluded", "p (Holm)"):
+    caption = f"n: questions compared, in brackets those excluded because only one run has a value. {methods}."
+    title = f"against {rows[0]['baseline']}" if rows else None
+    shown = Table(title=title, caption=caption, caption_justify="left", box=box.SIMPLE_HEAD, padding=0)
+    shown.add_column("metric", overflow="fold", min_width=12)
+    for heading in ("mean", "diff", "95% interval", "effect", "n", "p (Holm)"):
         shown.add_column(heading, justify="right", no_wrap=True)
     for before, row in zip([None, *rows], rows, strict=False):
-        if before and before["run"] != row["run"]:
+        if before is None or before["run"] != row["run"]:
             shown.add_section()
-        shown.add_row(row["run"], row["metric"], *_cells(row))
+            shown.add_row(row["run"], style="bold")
+        shown.add_row(f"  {row['metric']}", *_cells(row))
     return shown
 
 
@@ -114,17 +117,13 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     def number(value: float | None, form: str = ".3f") -> str:
         return "" if value is None else format(value, form)
 
-    interval = (
-        f"{row['difference_low']:+.3f} to {row['difference_high']:+.3f}" if row["difference_low"] is not None else ""
-    )
+    low, high = row["difference_low"], row["difference_high"]
     return [
         number(row["mean"]),
         number(row["difference"], "+.3f"),
-        interval,
+        "" if low is None else f"{low:+.3f} to {high:+.3f}",
         number(row["effect_size"], "+.2f"),
-        f"{row['wins']}/{row['ties']}/{row['losses']}",
-        str(row["n"]),
-        str(row["excluded"]),
+        f"{row['n']}" + (f" ({row['excluded']})" if row["excluded"] else ""),
         number(row["p_holm"], ".4f"),
     ]
 

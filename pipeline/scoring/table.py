@@ -71,27 +71,33 @@ class ScoreTable:
 
     def to_rich(self) -> "Table":
         """The summary for a terminal, with n, what is missing, and the method in the caption."""
+        from rich import box
         from rich.table import Table
 
         rows = self.summary.to_pylist()
         methods = "; ".join(dict.fromkeys(row["interval"] for row in rows))
-        table = Table(title=f"{self.questions.num_rows} questions", caption_justify="left", caption=_caption(methods))
-        table.add_column("metric")
-        for heading in ("mean", "interval", "n", "missing\ngold", "excluded", "failed", "abstained"):
+        excluded = any(row["excluded"] for row in rows)
+        names = ["n", "missing_gold", *(["excluded"] if excluded else []), "failed", "abstained"]
+        title = f"{self.questions.num_rows} questions"
+        table = Table(
+            title=title, caption_justify="left", caption=_caption(methods, excluded), box=box.SIMPLE_HEAD, padding=0
+        )
+        table.add_column("metric", overflow="fold", min_width=16)
+        for heading in ("mean", "interval", *(name.replace("_", "\n") for name in names)):
             table.add_column(heading, justify="right", no_wrap=True)
         for before, row in zip([None, *rows], rows, strict=False):
             if before and before["group"] != row["group"]:
                 table.add_section()
-            counts = (str(row[name]) for name in ("n", "missing_gold", "excluded", "failed", "abstained"))
-            table.add_row(row["metric"], *_numbers(row), *counts)
+            table.add_row(row["metric"], *_numbers(row), *(str(row[name]) for name in names))
         return table
 
 
-def _caption(methods: str) -> str:
+def _caption(methods: str, excluded: bool) -> str:
     return (
         f"Intervals: {methods}. n: questions in the mean. Missing gold: questions left out because no gold is known; "
-        "unanswerable questions have a line of their own. Excluded: a judge's reply could not be read. Failed "
-        "questions are in n and count 0."
+        "unanswerable questions have a line of their own. Excluded: a judge's reply could not be read"
+        + ("" if excluded else " (none)")
+        + ". Failed questions are in n and count 0."
     )
 
 

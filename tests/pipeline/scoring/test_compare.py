@@ -76,4 +76,4 @@ def test_of_many_runs_the_planted_one_survives_holm() -> None:
     assert significant == {"better"}
     assert lines.schema.equals(COMPARISON)
     assert to_csv(lines).decode().splitlines()[0].startswith('"run","baseline","metric","n","excluded"')
-    assert comparison_table(lines).row_count == 7
+    assert comparison_table(lines).row_count == 14
