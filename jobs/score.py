@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 def score(
     runs: Annotated[
-        list[Path], typer.Argument(help="Folders that `tartan answer --out` wrote; the first is compared to.")
+        list[Path],
+        typer.Argument(help="Folders of `tartan answer --out`, LiveRAG answers (.jsonl) or TREC runs (.trec)."),
     ],
     gold: Annotated[Path | None, typer.Option("--gold", help="Question file whose answers and doc_ids to use.")] = None,
     by: Annotated[
@@ -101,7 +102,7 @@ def score_run(
     from pipeline.errors import InputError
     from pipeline.questions import read_kinds, read_questions
     from pipeline.scoring.retrieval import METRICS, check_metrics
-    from pipeline.scoring.run import apply_gold, read_run
+    from pipeline.scoring.run import apply_gold, read_run, scores_folder
     from pipeline.scoring.score import score_rows
     from pipeline.scoring.trec import read_qrels, write_qrels
 
@@ -120,12 +121,13 @@ def score_run(
         kinds=read_kinds(gold, by) if gold and by else None,
         metrics=check_metrics(metrics) if metrics else METRICS,
         qrels=graded,
-        judged=judge.judged(run, rows, claims, scaling) if judge else None,
+        judged=judge.judged(scores_folder(run), rows, claims, scaling) if judge else None,
         judge=judge.name if judge else "",
     )
-    table.to_files(run / "scores.parquet")
+    folder = scores_folder(run)
+    table.to_files(folder / "scores.parquet")
     if graded is None and any(row.get("doc_ids") for row in rows):
-        write_qrels({row["id"]: row.get("doc_ids") for row in rows}, run / "qrels.txt")
+        write_qrels({row["id"]: row.get("doc_ids") for row in rows}, folder / "qrels.txt")
     return table
 
 

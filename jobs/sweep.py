@@ -187,7 +187,7 @@ def _question_tables(
     from pipeline.sweep.forms import reformed
 
     asked = question_table(read_questions(questions))
-    tables = {}
+    tables: dict[str, pa.Table] = {}
     for variant in plan.variants:
         form = variant.questions
         if form in tables:

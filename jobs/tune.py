@@ -52,7 +52,7 @@ def tune(
     """
     from pipeline.errors import InputError
     from pipeline.scoring.table import write_table
-    from pipeline.sweep.tune import objective_scores
+    from pipeline.sweep.tune import How, objective_scores
     from pipeline.sweep.tune import tune as choose_and_report
 
     if on_tuned and held_out is not None:
@@ -60,7 +60,7 @@ def tune(
     say = saying(quiet, as_json)
     done = run_sweep(file, questions, out, indexes, corpus, profile, sets, executor, part_size, address, say, objective)
     scores, excluded = objective_scores(done.scores, objective)
-    how = "tuned" if on_tuned else "nested" if held_out is None else "held_out"
+    how: How = "tuned" if on_tuned else "nested" if held_out is None else "held_out"
     table = choose_and_report(scores, done.sweep.baseline, objective, how, folds, held_out or 0.0, seed, excluded)
     write_table(table, out / "tuned.parquet")
     if as_json:

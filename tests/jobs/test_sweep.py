@@ -1,18 +1,16 @@
 """`tartan sweep`, `tune`, `score A B`, `score --judge` and `judge-check`, with stubs in the place of models."""
 
 import json
+import re
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import jobs.sweep
 from jobs.cli import main
 from pipeline.env import ChatRequest
-from tests.pipeline.sweep.sweeps import StubEngine
-from tests.stubs import StubEnv, StubLLM, said
+from tests.stubs import StubLLM, said
 
 SWEEP = """
 system: closed-book
@@ -23,23 +21,15 @@ metrics: [EM, F1, nDCG@10]
 QUESTIONS = [{"id": n, "question": f"What is {n}?", "answers": [str(n)], "doc_ids": ["d"]} for n in range(12)]
 
 
-class Engines(StubEngine):
+def reply(request: ChatRequest) -> str:
     """Knows the answer if it may say much."""
-
-    def __init__(self, *given: Any) -> None:
-        super().__init__(StubEnv(llm=StubLLM(self.reply)))
-
-    def reply(self, request: ChatRequest) -> str:
-        text = said(request)
-        return text.split("What is ")[1].split("?")[0] if "200" in text else "no idea"
-
-    def close(self) -> None:
-        pass
+    text = said(request)
+    return text.split("What is ")[1].split("?")[0] if "200" in text else "no idea"
 
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(jobs.sweep, "Engines", Engines)
+    monkeypatch.setattr("pipeline.local.LocalEnv.llm", lambda self, role: StubLLM(reply))
     (tmp_path / "s.yaml").write_text(SWEEP)
     (tmp_path / "q.jsonl").write_text("".join(json.dumps(question) + "\n" for question in QUESTIONS))
     return tmp_path
@@ -102,8 +92,6 @@ def test_tune_prints_the_gap_and_marks_the_mistake(files: Path, capsys: pytest.C
 def test_bad_sweeps_stop_before_anything_runs(
     files: Path, capsys: pytest.CaptureFixture[str], change: tuple[str, str], message: str
 ) -> None:
-    import re
-
     (files / "s.yaml").write_text(SWEEP.replace(*change))
     assert tartan("sweep", *common(files)) == 2
     assert re.search(message, capsys.readouterr().err)
@@ -195,3 +183,23 @@ def test_judge_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert lines[0]["value"] is None  # a judge that always says 9
     assert lines[2]["value"] == 0
     assert (tmp_path / "agreement.csv").exists()
+
+
+def test_paraphrases_are_kept_for_the_next_time(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def answer(request: ChatRequest) -> str:
+        asked.append(said(request))
+        return f"other words {len(asked)}"
+
+    monkeypatch.setattr("pipeline.local.LocalEnv.llm", lambda self, role: StubLLM(answer))
+    vary = "vary: {questions: [as_given, paraphrased]}\nbaseline: {questions: as_given}"
+    (files / "s.yaml").write_text(f"system: closed-book\n{vary}\nmetrics: [EM]")
+    for _ in range(2):
+        assert tartan("sweep", *common(files, "--json")) == 0
+        assert len(asked) == 12 * 3  # paraphrases, answers to both forms; the second time nothing
+    rows = pq.read_table(files / "out" / "runs" / "questions=paraphrased" / "answers" / "part-00000.parquet")
+    assert rows["question"][0].as_py() == "other words 1"
+    assert rows["id"].to_pylist() == [str(n) for n in range(12)]
