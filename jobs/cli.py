@@ -30,9 +30,12 @@ COMMANDS = {
     "search": "Look at the hits of queries.",
     "answer": "Answer a question set with a system; run again to continue.",
     "hosts": "Count an index's documents by host.",
-    "score": "Score a run against its gold.",
+    "score": "Score a run against its gold; compare runs.",
     "report": "Explore a run, or compare several, in one HTML file.",
-    "validate": "Check a LiveRAG answer file.",
+    "judge-check": "How far a judge agrees with labels, and with itself.",
+    "sweep": "Variants of systems, compared with a baseline; run again to continue.",
+    "tune": "Choose settings on some questions, report on others.",
+    "validate": "Check LiveRAG answers, a TREC run or qrels.",
 }
 
 
@@ -47,10 +50,12 @@ class _Lazy(TyperGroup):
 
 
 def load(name: str, command_line: list[str]) -> Any:
-    """The click command of `jobs/<name>.py`, whose function has the command's name. `command_line`: what was typed."""
+    """The click command of `jobs/<name>.py`, whose function has the command's name; `-` is `_` there. `command_line`:
+    what was typed."""
+    module = name.replace("-", "_")
     single = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
     single.command(name, short_help=COMMANDS[name])(
-        _exiting(getattr(import_module(f"jobs.{name}"), name), command_line)
+        _exiting(getattr(import_module(f"jobs.{module}"), module), command_line)
     )
     return typer.main.get_command(single)
 

@@ -1,7 +1,7 @@
 """Runs stages over parts of a question table by Ray Data, one `map_batches` a stage: the only adapter there is."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from ray.exceptions import RayError, RayTaskError
 from pipeline.env import EngineError, Env
 from pipeline.errors import InputError
 from pipeline.execute import Part, conform, declared
+from pipeline.schema import BASE
 from pipeline.stage import Stage
 from ray_cluster.actors import one_line
 
@@ -24,39 +25,48 @@ RESTARTS = 3  # of a stage worker whose process or node dies; Ray Data's own def
 
 
 def run_on_ray(
-    stages: Sequence[Stage], env: Env, parts: Iterable[Part], *, batch_size: int = 16, concurrency: int = 2
+    stages: Sequence[Stage],
+    env: Env,
+    parts: Iterable[Part],
+    *,
+    given: Mapping[str, pa.DataType] = BASE,
+    batch_size: int = 16,
+    concurrency: int = 2,
 ) -> Iterator[Part]:
     """Each part after all stages, as soon as all of its rows are back, so not always in the order given; its rows in
-    their order, its schema `declared(stages)`. All parts are read before anything runs, and all are one pipeline.
+    their order, its schema `declared(stages, given)`. All parts are read before anything runs; they are one pipeline.
 
-    `batch_size`: questions a stage sees at once. `concurrency`: workers of each stage; they take no CPU of their own,
-    because they wait for the pools of `env`. EngineError and InputError come out as the stage raised them.
+    `given`: the columns the parts come with. `batch_size`: questions a stage sees at once. `concurrency`: workers of
+    each stage; they take no CPU of their own, because they wait for the pools of `env`. EngineError and InputError come
+    out as the stage raised them.
     """
     missing: dict[int, int] = {}
     blocks = []
     for number, table in parts:
         if table.num_rows == 0:
-            yield number, declared(stages).empty_table()
+            yield number, declared(stages, given).empty_table()
             continue
         missing[number] = table.num_rows
-        marked = _with_hidden(conform(table, declared([])), number)
+        marked = _with_hidden(conform(table, declared([], given)), number)
         blocks += [marked.slice(start, batch_size) for start in range(0, table.num_rows, batch_size)]
     if not blocks:
         return
     held: dict[int, list[pa.Table]] = {number: [] for number in missing}
-    for block in _results(_dataset(stages, env, blocks, concurrency)):
+    for block in _results(_dataset(stages, env, given, blocks, concurrency)):
         for number in pc.unique(block[PART]).to_pylist():
             rows = block.filter(pc.equal(block[PART], number))
             held[number].append(rows)
             missing[number] -= rows.num_rows
             if missing[number] == 0:
                 whole = pa.concat_tables(held.pop(number))
-                yield number, conform(whole.take(pc.sort_indices(whole[ROW])), declared(stages))
+                yield number, conform(whole.take(pc.sort_indices(whole[ROW])), declared(stages, given))
     if held:
         raise EngineError(f"Ray Data lost rows of the parts {sorted(held)}; run again to redo these parts")
 
 
-def _dataset(stages: Sequence[Stage], env: Env, blocks: list[pa.Table], concurrency: int) -> Any:
+def _dataset(
+    stages: Sequence[Stage], env: Env, given: Mapping[str, pa.DataType], blocks: list[pa.Table], concurrency: int
+) -> Any:
     """One block is one batch from end to end: stages keep rows, and `batch_size=None` hands on blocks as they are."""
     # Not from_arrow, which reads the blocks' sizes in tasks of one CPU each: the pools may hold every CPU there is.
     dataset = ray.data.from_blocks(blocks)
@@ -68,7 +78,7 @@ def _dataset(stages: Sequence[Stage], env: Env, blocks: list[pa.Table], concurre
         for place, stage in enumerate(stages):
             dataset = dataset.map_batches(
                 StageWorker,
-                fn_constructor_args=(stage, env, declared(stages[: place + 1])),
+                fn_constructor_args=(stage, env, declared(stages[: place + 1], given)),
                 batch_size=None,
                 batch_format="pyarrow",
                 compute=pool,

@@ -1,23 +1,29 @@
-"""The rows of a run's folder, and gold from elsewhere put onto them."""
+"""The rows of a run's folder, or of the files others keep runs in, and gold from elsewhere put onto them."""
 
+import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from pipeline.errors import InputError
+from pipeline.liverag import validate_answers
 from pipeline.parts import Row, part_files, read_part
+from pipeline.scoring.trec import read_trec
 
 
 def read_run(folder: Path) -> list[Row]:
     """Every row of a run as it was done last, with every column, by part number and in the part's order.
 
-    Raises InputError where the folder is no run, a part cannot be
-    read or has no `id`, or two rows have one id.
+    A LiveRAG answer file (.jsonl) and a TREC run (.trec, .run) are read too, as far as they go: they know neither gold
+    nor failures. Raises InputError where there is no run, a part cannot be read or has no `id`, or two rows have one
+    id.
     """
     folder = Path(folder)
+    if folder.is_file() and folder.suffix in FILES:
+        return FILES[folder.suffix](folder)
     parts = part_files(folder / "answers")
     if not parts:
         raise InputError(
@@ -31,6 +37,48 @@ def read_run(folder: Path) -> list[Row]:
             f"{folder}/answers: {len(twice)} ids come more than once ({_some(twice)}); a stray part is among them."
         )
     return rows
+
+
+def _read_liverag(path: Path) -> list[Row]:
+    """Rows of a valid LiveRAG answer file: an empty answer is an abstention, passages are in their order."""
+    if problems := validate_answers(path):
+        raise InputError(f"{path}, {problems[0]}")
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8-sig").split("\n") if line.strip()]
+    return [
+        {
+            "id": str(line["id"]),
+            "question": line["question"],
+            "answer": line["answer"],
+            "final_prompt": line["final_prompt"],
+            "passages": [
+                {"pid": place, "doc_id": document, "text": passage["passage"], "url": None, "score": None}
+                for place, passage in enumerate(line["passages"])
+                for document in passage["doc_IDs"] or [None]
+            ],
+            "error": None,
+        }
+        for line in lines
+    ]
+
+
+def _read_trec_run(path: Path) -> list[Row]:
+    """Rows of a TREC run: its documents by falling score; no answers."""
+    return [
+        {"id": id, "passages": [{"doc_id": document, "score": score} for document, score in found], "error": None}
+        for id, found in read_trec(path).items()
+    ]
+
+
+FILES: dict[str, Callable[[Path], list[Row]]] = {
+    ".jsonl": _read_liverag,
+    ".trec": _read_trec_run,
+    ".run": _read_trec_run,
+}
+
+
+def scores_folder(run: Path) -> Path:
+    """Where the scores of a run go: into its folder, or beside a file."""
+    return run if run.is_dir() else run.with_name(f"{run.name}.scores")
 
 
 def apply_gold(rows: Sequence[Row], gold: pa.Table) -> list[Row]:

@@ -45,6 +45,18 @@ def test_equals_the_local_executor(batch_size: int, concurrency: int) -> None:
     assert sum(row["error"] is not None for table in found.values() for row in table.to_pylist()) == 5
 
 
+def test_stages_go_on_from_a_table_that_others_left() -> None:
+    """As a sweep does: the first stage once, the second from what it left."""
+    parts = many(2, 5)
+    columns = declared(STAGES[:1])
+    left = list(run_local(STAGES[:1], LocalStubEnv(), parts))
+    given = dict(zip(columns.names, columns.types, strict=True))
+    found = dict(run_on_ray(STAGES[1:], LocalStubEnv(), left, given=given, batch_size=16))
+    for number, table in run_local(STAGES, LocalStubEnv(), parts):
+        assert found[number].schema == table.schema
+        assert rows_of(found[number]) == rows_of(table)
+
+
 def test_stages_see_batches_of_the_size_asked_for() -> None:
     ((_, table),) = run_on_ray([Say()], LocalStubEnv(), [(0, questions(*"abcdefghij"))], batch_size=4, concurrency=1)
     assert table["batch"].to_pylist() == [4] * 8 + [2] * 2

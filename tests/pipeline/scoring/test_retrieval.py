@@ -4,7 +4,8 @@ import random
 import ir_measures
 import pytest
 
-from pipeline.scoring.retrieval import METRICS, document_ranking, retrieval_scores
+from pipeline.errors import InputError
+from pipeline.scoring.retrieval import METRICS, check_metrics, document_ranking, passage_scores, retrieval_scores
 
 
 def test_hand_worked() -> None:
@@ -64,3 +65,42 @@ def test_means_are_those_of_ir_measures() -> None:
     expected = ir_measures.calc_aggregate([ir_measures.parse_measure(name) for name in METRICS], qrels, run)
     for measure, value in expected.items():
         assert sum(question[str(measure)] for question in scores.values()) / 45 == pytest.approx(value)
+
+
+def test_graded_gold_and_the_other_measures_by_hand() -> None:
+    rankings = {"q": ["x", "a", "b"]}
+    gold = {"q": {"a": 3, "b": 1, "c": 0}}
+    scores = retrieval_scores(rankings, gold, ["nDCG@3", "AP", "Success@1", "Success@2"])["q"]
+    ideal = 3 + 1 / math.log2(3)
+    assert scores["nDCG@3"] == pytest.approx((3 / math.log2(3) + 1 / 2) / ideal)
+    assert scores["AP"] == pytest.approx((1 / 2 + 2 / 3) / 2)  # c is judged, and not relevant
+    assert (scores["Success@1"], scores["Success@2"]) == (0, 1)
+
+
+def test_passages_are_relevant_where_a_gold_answer_stands_in_them() -> None:
+    def passage(pid: int, text: str, document: str | None = "d") -> dict:
+        return {"pid": pid, "doc_id": document, "text": text, "score": 1.0}
+
+    found = [
+        passage(-1, "Oslo", None),
+        passage(4, "Bergen"),
+        passage(4, "Bergen"),
+        passage(9, "It is Oslo."),
+        passage(1, "Oslo"),
+    ]
+    rows = [
+        {"id": "a", "answers": ["oslo"], "passages": found},
+        {"id": "b", "answers": ["Rome"], "passages": found},
+        {"id": "c", "answers": ["Rome"], "passages": None},
+        {"id": "d", "answers": None, "passages": found},
+    ]
+    scores = passage_scores(rows)
+    assert set(scores) == {"a", "b", "c"}
+    assert [scores["a"][f"passage {name}"] for name in ("Success@1", "Success@5", "RR")] == [0, 1, 0.5]
+    assert set(scores["b"].values()) == set(scores["c"].values()) == {0.0}
+
+
+def test_an_unknown_measure_is_refused() -> None:
+    assert check_metrics(["nDCG@3", "AP", "AP"]) == ("nDCG@3", "AP")
+    with pytest.raises(InputError, match="'nDGC' is no measure"):
+        check_metrics(["nDGC"])

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 from typing import Any
 
@@ -81,3 +82,21 @@ def test_gold_of_other_questions_is_refused() -> None:
         apply_gold(rows, gold(x=("q0", ["a"], None)))
     with pytest.raises(InputError, match=r"1 of the 2 ids .* another question \(1\)"):
         apply_gold(rows, pa.concat_tables([gold(**{"0": ("q0", ["a"], None)}), gold(**{"1": ("other", ["a"], None)})]))
+
+
+def test_a_liverag_file_and_a_trec_run_are_runs_too(tmp_path: Path) -> None:
+    passages = [{"passage": "p", "doc_IDs": ["x", "y"]}, {"passage": "q", "doc_IDs": []}]
+    line = {"id": 7, "question": "Why?", "passages": passages, "final_prompt": "f", "answer": "so"}
+    (tmp_path / "a.jsonl").write_text(json.dumps(line) + "\n")
+    (row,) = read_run(tmp_path / "a.jsonl")
+    assert (row["id"], row["answer"], row["error"]) == ("7", "so", None)
+    assert [(item["pid"], item["doc_id"], item["text"]) for item in row["passages"]] == [
+        (0, "x", "p"),
+        (0, "y", "p"),
+        (1, None, "q"),
+    ]
+    (tmp_path / "r.trec").write_text("7 Q0 x 1 1.0 t\n7 Q0 y 2 2.0 t\n")
+    assert [item["doc_id"] for item in read_run(tmp_path / "r.trec")[0]["passages"]] == ["y", "x"]
+    (tmp_path / "a.jsonl").write_text('{"id": 1}\n')
+    with pytest.raises(InputError, match=r"a\.jsonl, line 1: .*required"):
+        read_run(tmp_path / "a.jsonl")

@@ -137,10 +137,10 @@ def test_settings_reach_the_scores() -> None:
 
 def test_files_are_the_same_bytes_each_time(tmp_path: Path) -> None:
     path = tmp_path / "scores.parquet"
-    score_rows(ROWS).to_parquet(path)
-    names = ("scores.parquet", "question-scores.parquet")
+    score_rows(ROWS).to_files(path)
+    names = ("scores.parquet", "question-scores.parquet", "scores.csv", "question-scores.csv")
     before = [(tmp_path / name).read_bytes() for name in names]
-    score_rows(ROWS).to_parquet(path)
+    score_rows(ROWS).to_files(path)
     assert [(tmp_path / name).read_bytes() for name in names] == before
     assert sorted(entry.name for entry in tmp_path.iterdir()) == sorted(names)
     assert pq.read_table(path).schema.equals(SUMMARY)
