@@ -88,8 +88,6 @@ def join_cluster(variants: Sequence[Checked], address: str | None) -> None:
 
     wants = []
     for one in variants:
-        methods = one.system.methods()
         roles = {role for other in variants if other.profile == one.profile for role in other.system.roles()}
-        encoder = any("plaid" in ways for ways in methods.values())
-        wants.append(demand(one.profile, roles, len(one.indexes), encoder=encoder))
+        wants.append(demand(one.profile, roles, one.system.methods()))
     connect(address, max(cpus for cpus, _ in wants), max(gpus for _, gpus in wants))

@@ -15,7 +15,7 @@ from rich.console import Console
 from jobs.engines import Engines, Executor, Say, join_cluster
 from jobs.options import AddressOption, JsonOption, ProfileOption, QuietOption, SetOption, named_indexes
 from pipeline.plaid.manifest import Manifest
-from pipeline.profile import RETRIEVER, Profile
+from pipeline.profile import DENSE_RETRIEVER, RETRIEVER, Profile
 from pipeline.run import PART_SIZE
 from pipeline.sweep.config import Sweep, Variant
 from pipeline.sweep.variants import Checked
@@ -168,9 +168,10 @@ def _manifests(
         system, profile = composed[variant.name]
         found[variant.name] = {}
         for name, methods in system.methods().items():
-            retriever = profile.model(RETRIEVER) if "plaid" in methods else None
+            retrievers = profile.retrievers(methods)
             path = built[variant.name].get(name) or given[name]
-            found[variant.name][name] = check_index(path, retriever, methods)
+            encoder, embedder = retrievers.get(RETRIEVER), retrievers.get(DENSE_RETRIEVER)
+            found[variant.name][name] = check_index(path, encoder, methods, embedder)
     return found
 
 
