@@ -114,6 +114,7 @@ def test_many_workers_killed_in_one_build(corpus: Path, undisturbed: dict[str, s
     assert hashes(out) == undisturbed
 
 
+@pytest.mark.slow
 def test_two_drivers_at_once_do_no_harm(corpus: Path, undisturbed: dict[str, str], tmp_path: Path) -> None:
     out = tmp_path / "index"
     with driver(BUILD, corpus, out) as one, driver(BUILD, corpus, out) as other:
@@ -165,6 +166,7 @@ def test_a_truncated_chunk_is_found_and_made_again(corpus: Path, undisturbed: di
     complete(corpus, out, undisturbed)
 
 
+@pytest.mark.slow
 def test_a_shard_that_cannot_be_written_is_named(corpus: Path, tmp_path: Path) -> None:
     """A file where the shards' folder should be: like a read-only folder, but for root, too."""
     out = tmp_path / "index"
