@@ -3,10 +3,10 @@
 import hashlib
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pyarrow as pa
 import typer
@@ -15,8 +15,11 @@ from rich.console import Console
 from jobs.options import AddressOption, JsonOption, ProfileOption, QuietOption, SetOption, named_indexes
 from pipeline.compose import System
 from pipeline.plaid.manifest import Manifest
-from pipeline.profile import RETRIEVER, Profile
+from pipeline.profile import DENSE_RETRIEVER, RETRIEVER, Profile
 from pipeline.run import PART_SIZE, Run
+
+if TYPE_CHECKING:
+    from ray_cluster.pools import RayEnv
 
 Executor = Literal["ray", "local"]
 Say = Callable[[str], None]
@@ -81,12 +84,20 @@ class Job:
     folder: Run
     executor: Executor
 
-    def run(self, say: Say) -> dict[str, Any]:
-        """Answers what the folder lacks, commits part after part, and returns the manifest's `finished`."""
+    def run(self, say: Say, engines: "RayEnv | None" = None) -> dict[str, Any]:
+        """Answers what the folder lacks, commits part after part, and returns the manifest's `finished`.
+
+        `engines`: pools that several jobs share, and that stay; none: the job starts its own and stops them.
+        """
         if self.folder.resumed:
             say(self.folder.progress())
         if self.folder.missing_parts():
-            (self._on_ray if self.executor == "ray" else self._here)(say)
+            if engines is not None:
+                self._answer(engines, say)
+            elif self.executor == "ray":
+                self._on_ray(say)
+            else:
+                self._here(say)
         return self.folder.finish()
 
     def _here(self, say: Say) -> None:
@@ -101,19 +112,36 @@ class Job:
             env.close()
 
     def _on_ray(self, say: Say) -> None:
-        from ray_cluster.execute import run_on_ray
         from ray_cluster.pools import RayEnv
 
         env = RayEnv.start(self.profile, self.system.roles(), self.indexes, methods=self.system.methods(), say=say)
         try:
-            self._commit(run_on_ray(self.system.stages, env, self.folder.parts(self.table)), say)
+            self._answer(env, say)
         finally:
             env.stop()
+
+    def _answer(self, env: "RayEnv", say: Say) -> None:
+        from ray_cluster.execute import run_on_ray
+
+        self._commit(run_on_ray(self.system.stages, env, self.folder.parts(self.table)), say)
 
     def _commit(self, parts: Any, say: Say) -> None:
         for number, table in parts:
             self.folder.commit_part(number, table)
             say(self.folder.progress())
+
+
+def shared_engines(jobs: Sequence[Job], address: str | None, say: Say) -> "RayEnv":
+    """Pools for all that these jobs (of one profile) ask for, each model loaded once; the caller stops them."""
+    from ray_cluster.connect import connect
+    from ray_cluster.pools import RayEnv, demand
+
+    profile = jobs[0].profile
+    roles = list(dict.fromkeys(role for job in jobs for role in job.system.roles()))
+    indexes = {name: manifest for job in jobs for name, manifest in job.indexes.items()}
+    methods = {name: set().union(*(job.system.methods().get(name, ()) for job in jobs)) for name in indexes}
+    connect(address, *demand(profile, roles, methods))
+    return RayEnv.start(profile, roles, indexes, methods=methods, say=say)
 
 
 def prepare(
@@ -130,8 +158,8 @@ def prepare(
     """Checks everything that can be known without loading a model, joins the cluster, and opens the run's folder.
 
     Raises InputError: config, profile, questions, an index that is absent, unfinished, of another checkpoint or
-    without the BM25 it is asked for, a cluster that lacks what the profile wants, a folder that holds something else or
-    another run.
+    without the BM25 or dense vectors it is asked for, a cluster that lacks what the profile wants, a folder that holds
+    something else or another run.
     """
     from pipeline.compose import load_profile, load_system
     from pipeline.plaid.index import check_index
@@ -145,10 +173,10 @@ def prepare(
     indexes = named_indexes(index_options, system.indexes())
     asked = read_questions(questions)
     methods = system.methods()
-    encoder = any("plaid" in ways for ways in methods.values())
-    retriever = profile.model(RETRIEVER) if encoder else None
-    manifests = {name: check_index(path, retriever, methods[name]) for name, path in indexes.items()}
-    roles = [*system.roles(), *([RETRIEVER] if encoder else [])]
+    retrievers = profile.retrievers(method for ways in methods.values() for method in ways)
+    encoder, embedder = (retrievers.get(role) for role in (RETRIEVER, DENSE_RETRIEVER))
+    manifests = {name: check_index(path, encoder, methods[name], embedder) for name, path in indexes.items()}
+    roles = list(dict.fromkeys([*system.roles(), *retrievers]))
     models = {role: profile.model(role).model_dump() for role in roles}
     identity = {
         "system": system.resolved,
@@ -169,7 +197,7 @@ def prepare(
         from ray_cluster.connect import connect
         from ray_cluster.pools import demand
 
-        connect(address, *demand(profile, system.roles(), len(indexes), encoder=encoder))
+        connect(address, *demand(profile, system.roles(), methods))
     run = Run.open(out, {**about, "identity": identity}, asked.num_rows, part_size)
     return Job(system, profile, manifests, question_table(asked), run, executor)
 

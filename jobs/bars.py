@@ -11,7 +11,7 @@ from rich.text import Text
 from pipeline.plaid.meter import Counts
 
 HEARTBEAT_S = 30.0
-NAMES = {"shards": "encode", "lexical": "terms"}  # what users call a step, where it is not its name
+NAMES = {"shards": "encode", "vectors": "embed", "lexical": "terms"}  # what users call a step, where it is not its name
 
 
 class BuildBars:

@@ -25,6 +25,7 @@ COMMANDS = {
     "index": "Build a PLAID index; run again to continue.",
     "search": "Look at the hits of queries.",
     "answer": "Answer a question set with a system; run again to continue.",
+    "hosts": "Count an index's documents by host.",
     "score": "Score a run against its gold; compare runs.",
     "judge-check": "How far a judge agrees with labels, and with itself.",
     "sweep": "Variants of systems, compared with a baseline; run again to continue.",

@@ -1,6 +1,8 @@
 """`tartan index`: plan, passages, codec, encode, publish; and adding to and dropping from a finished index."""
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,6 +10,10 @@ import typer
 from rich.console import Console
 
 from jobs.options import AddressOption, JsonOption, ProfileOption, QuietOption, SetOption
+from pipeline.plaid.config import IndexConfig
+from pipeline.plaid.plan import Plan
+from pipeline.profile import ModelSpec, Profile
+from pipeline.storage import Home
 
 
 def index(
@@ -34,6 +40,8 @@ def index(
         tartan index --corpus 'docs/*.parquet' --out idx
 
         tartan index --corpus docs --out s3://bucket/idx --set shards.documents=1000 --set codec.nbits=4
+
+        tartan index configs/indexes/adobe.yaml --corpus docs --out idx
 
         tartan index --add 'new/*.parquet' --out idx
 
@@ -70,6 +78,40 @@ def index(
     return 1 if summary["missing"] else 0
 
 
+@dataclass(frozen=True)
+class Build:
+    """A checked build: the shards `names` of `plan` are to be in the index at `home`, those of `drop` are not."""
+
+    plan: Plan
+    names: Sequence[str]
+    home: Home
+    encoder: ModelSpec
+    embedder: ModelSpec | None  # of an index with dense vectors
+    drop: Sequence[str] = ()
+
+    def run(self, allow_missing: bool, quiet: bool) -> dict[str, Any]:
+        """Builds what is missing, publishes, and returns the report."""
+        from jobs.bars import BuildBars
+        from pipeline.models.resolve import resolve_model
+        from pipeline.plaid.publish import report
+        from ray_cluster.build import build
+
+        tokenizer = resolve_model(self.encoder.source, self.encoder.revision)
+        with BuildBars(quiet) as bars:
+            manifest = build(
+                self.plan,
+                self.names,
+                self.home,
+                self.encoder,
+                tokenizer,
+                bars,
+                dense=self.embedder,
+                allow_missing=allow_missing,
+                drop=self.drop,
+            )
+        return report(self.plan, self.home, manifest)
+
+
 def build_index(
     config: Path | None,
     corpus: str | None,
@@ -92,12 +134,13 @@ def build_index(
     rest, ours = split_sets(sets)
     home = open_home(out)
     settings = load_index_config(config or "default", corpus, rest)
-    spec = _encoder(load_profile(profile, ours), settings.encoder.role)
-    plan = make_plan(settings, spec)
+    encoder, embedder = models_of(load_profile(profile, ours), settings)
+    plan = make_plan(settings, encoder, embedder)
     check_out(plan, home)
-    _connect(address, spec)
+    _connect(address, encoder, embedder)
     freeze_plan(plan, home)
-    return _build(with_additions(plan, home), plan.names(), home, spec, (), allow_missing, quiet, started)
+    build = Build(with_additions(plan, home), plan.names(), home, encoder, embedder)
+    return build.run(allow_missing, quiet) | {"seconds": time.perf_counter() - started}
 
 
 def change_index(
@@ -118,49 +161,43 @@ def change_index(
     started = time.perf_counter()
     home = open_home(out)
     plan, names = open_plan(home), list[str]()
-    spec = _encoder(load_profile(profile), plan.config.encoder.role)
+    encoder, embedder = models_of(load_profile(profile), plan.config)
     if add is not None:
-        plan, names = freeze_addition(home, add, spec)
+        plan, names = freeze_addition(home, add, encoder, embedder)
     else:
-        plan.checkpoint.check(spec, home)
+        plan.check(encoder, embedder, home)
         check_drop(home, drop)
-    _connect(address, spec)
-    return _build(plan, names, home, spec, drop, allow_missing, quiet, started)
+    _connect(address, encoder, embedder)
+    build = Build(plan, names, home, encoder, embedder, drop)
+    return build.run(allow_missing, quiet) | {"seconds": time.perf_counter() - started}
 
 
-def _build(
-    plan: Any, names: Any, home: Any, spec: Any, drop: Any, allow_missing: bool, quiet: bool, started: float
-) -> dict[str, Any]:
-    from jobs.bars import BuildBars
-    from pipeline.models.resolve import resolve_model
-    from pipeline.plaid.publish import report
-    from ray_cluster.build import build
-
-    tokenizer = resolve_model(spec.source, spec.revision)
-    with BuildBars(quiet) as bars:
-        manifest = build(plan, names, home, spec, tokenizer, bars, allow_missing=allow_missing, drop=drop)
-    return report(plan, home, manifest) | {"seconds": time.perf_counter() - started}
+def models_of(profile: Profile, settings: IndexConfig) -> tuple[ModelSpec, ModelSpec | None]:
+    """The models that encode and, of an index with dense vectors, embed passages. Raises as `_model` does."""
+    encoder = _model(profile, "encoder", settings.encoder.role, "late-interaction")
+    role = settings.dense.role
+    return encoder, None if role is None else _model(profile, "dense", role, "sentence-transformers")
 
 
-def _encoder(models: Any, role: str) -> Any:
-    """The model that encodes passages. Raises InputError where the profile has none."""
+def _model(profile: Profile, section: str, role: str, engine: str) -> ModelSpec:
+    """The model of `SECTION.role`. Raises InputError where the profile has none, or one of another engine."""
     from pipeline.errors import InputError
 
-    if role not in models.roles:
-        raise InputError(
-            f"encoder.role '{role}' is not in profile {models.name}; roles there: {', '.join(models.roles)}"
-        )
-    spec = models.model(role)
-    if spec.kind != "encoder":
-        raise InputError(f"encoder.role '{role}' is a {spec.engine} model; an index needs a late-interaction one")
+    if role not in profile.roles:
+        there = ", ".join(profile.roles)
+        raise InputError(f"{section}.role '{role}' is not in profile {profile.name}; roles there: {there}")
+    spec = profile.model(role)
+    if spec.engine != engine:
+        raise InputError(f"{section}.role '{role}' is a {spec.engine} model; an index needs a {engine} one")
     return spec
 
 
-def _connect(address: str | None, spec: Any) -> None:
-    """One encoder must fit; more join as the cluster has room for them."""
+def _connect(address: str | None, encoder: ModelSpec, embedder: ModelSpec | None) -> None:
+    """One model must fit at a time; more of its replicas join as the cluster has room for them."""
     from ray_cluster.connect import connect
 
-    connect(address, spec.cpus, spec.gpus)
+    specs = [encoder, *([embedder] if embedder else [])]
+    connect(address, max(spec.cpus for spec in specs), max(spec.gpus for spec in specs))
 
 
 if __name__ == "__main__":

@@ -130,14 +130,14 @@ def look(
 
 
 def _sampled(name: str, settings: Any, models: Any, sample: int, measure: bool) -> Found:
-    from jobs.index import _encoder
+    from jobs.index import models_of
     from pipeline.models.resolve import resolve_model
     from pipeline.plaid import hardware
     from pipeline.plaid.plan import make_plan
     from pipeline.plaid.sample_corpus import encoder_shape, sample_corpus
 
-    spec = _encoder(models, settings.encoder.role)
-    frozen = make_plan(settings, spec)
+    spec, embedder = models_of(models, settings)
+    frozen = make_plan(settings, spec, embedder)
     folder = resolve_model(spec.source, spec.revision)
     seen = sample_corpus(frozen, folder, sample, settings.codec.seed)
     notes = [
@@ -155,12 +155,12 @@ def _sampled(name: str, settings: Any, models: Any, sample: int, measure: bool) 
 
 
 def _of_profile(models: Any, settings: Any) -> tuple[int, Any, str]:
-    from jobs.index import _encoder
+    from jobs.index import models_of
     from pipeline.models.resolve import resolve_model
     from pipeline.plaid.checkpoint import read_settings
     from pipeline.plaid.sample_corpus import encoder_shape
 
-    spec = _encoder(models, settings.encoder.role)
+    spec, _ = models_of(models, settings)
     folder = resolve_model(spec.source, spec.revision)
     return (
         read_settings(folder).dim,
@@ -198,6 +198,8 @@ def figures(found: Found, cluster: Any, tokens_per_second: float | None) -> dict
         f"Inverted lists: 2.7 bytes a vector, PLAID's mean; with the least and the most it reports (2.0, 3.1), codes, "
         f"residuals and lists are {size_of(low)} to {size_of(high)}.",
     ]
+    if config.dense.role is not None:
+        notes.append("Left out: dense vectors (2 bytes a passage and dimension, what faiss adds) and embedding them.")
     notes += _time_notes(rate, hours, cluster, encoders)
     if trained.sample_vectors < trained.rule_vectors * 0.999:
         notes.append(

@@ -2,20 +2,21 @@
 
 import json
 import sys
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from jobs.options import JsonOption, ProfileOption, SetOption
+from pipeline.env import Method
 
 
 def search(
     index: Annotated[str, typer.Argument(help="Folder or s3:// address of a finished index.")],
     queries: Annotated[list[str], typer.Argument(help="One or more queries.")],
     k: Annotated[int, typer.Option("-k", min=1, help="Hits per query.")] = 10,
-    method: Annotated[Literal["plaid", "bm25"], typer.Option(help="Late interaction, or BM25 (no model).")] = "plaid",
+    method: Annotated[Method, typer.Option(help="Late interaction, BM25 (no model) or cosine.")] = "plaid",
     ncells: Annotated[int | None, typer.Option(min=1, help="Centroids probed per query vector.")] = None,
     centroid_score_threshold: Annotated[float | None, typer.Option(help="Prune centroids below this score.")] = None,
     ndocs: Annotated[int | None, typer.Option(min=4, help="Candidates of the approximate stage.")] = None,
@@ -39,7 +40,7 @@ def search(
     from pipeline.errors import InputError
     from pipeline.local import LocalEnv
     from pipeline.plaid.index import check_index
-    from pipeline.profile import RETRIEVER
+    from pipeline.profile import DENSE_RETRIEVER, RETRIEVER
     from pipeline.settings import split_sets
 
     if blank := [query for query in queries if not query.strip()]:
@@ -56,9 +57,10 @@ def search(
         settings["exhaustive"] = True
     if method != "plaid" and settings:
         raise InputError(f"--{next(iter(settings)).replace('_', '-')} is an option of --method plaid")
-    check_index(index, models.model(RETRIEVER) if method == "plaid" else None, [method])
-    if method == "plaid":
-        print(f"loading {models.model(RETRIEVER).source} ...", file=sys.stderr)
+    retrievers = models.retrievers([method])
+    check_index(index, retrievers.get(RETRIEVER), [method], retrievers.get(DENSE_RETRIEVER))
+    for spec in retrievers.values():
+        print(f"loading {spec.source} ...", file=sys.stderr)
     env = LocalEnv(models, {"index": index}, {"index": [method]})
     found = env.searcher("index").search(SearchRequest(queries, k, settings, method))
     if as_json:

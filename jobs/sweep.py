@@ -15,7 +15,7 @@ from rich.console import Console
 from jobs.engines import Engines, Executor, Say, join_cluster
 from jobs.options import AddressOption, JsonOption, ProfileOption, QuietOption, SetOption, named_indexes
 from pipeline.plaid.manifest import Manifest
-from pipeline.profile import RETRIEVER, Profile
+from pipeline.profile import DENSE_RETRIEVER, RETRIEVER, Profile
 from pipeline.run import PART_SIZE
 from pipeline.sweep.config import Sweep, Variant
 from pipeline.sweep.variants import Checked
@@ -167,10 +167,12 @@ def _manifests(
     for variant in plan.variants:
         system, profile = composed[variant.name]
         found[variant.name] = {}
-        for name, methods in system.methods().items():
-            retriever = profile.model(RETRIEVER) if "plaid" in methods else None
+        ways = system.methods()
+        retrievers = profile.retrievers(method for methods in ways.values() for method in methods)
+        encoder, embedder = (retrievers.get(role) for role in (RETRIEVER, DENSE_RETRIEVER))
+        for name, methods in ways.items():
             path = built[variant.name].get(name) or given[name]
-            found[variant.name][name] = check_index(path, retriever, methods)
+            found[variant.name][name] = check_index(path, encoder, methods, embedder)
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from pipeline.env import BY_PLAID, LLM, Embedder, Method, Reader, Scorer, Searcher
 from pipeline.errors import InputError
-from pipeline.profile import RETRIEVER, ModelSpec, Profile
+from pipeline.profile import DENSE_RETRIEVER, RETRIEVER, ModelSpec, Profile
 
 
 def make_model(spec: ModelSpec) -> Any:
@@ -56,7 +56,7 @@ class LocalEnv:
         methods: Mapping[str, Collection[Method]] | None = None,
     ) -> None:
         """`indexes`: the paths behind the index names that a system uses. `methods`: how each is searched; not named:
-        plaid. The retriever is loaded only where an index is searched by plaid."""
+        plaid. A retriever is loaded only where an index is searched by its method."""
         self._profile, self._methods = profile, dict(methods or {})
         self._indexes = dict(indexes)
         self._models: dict[str, Any] = {}
@@ -64,7 +64,7 @@ class LocalEnv:
         self._lock = RLock()  # stages may run in several threads; a model must not be loaded twice
 
     def searcher(self, index: str) -> Searcher:
-        """The index opened, for plaid with the profile's retriever to encode its queries."""
+        """The index opened, for plaid and dense with the profile's retrievers to encode its queries."""
         if index not in self._indexes:
             raise InputError(
                 f"there is no index '{index}' in this run (there are: {_listed(self._indexes)}); "
@@ -76,7 +76,8 @@ class LocalEnv:
 
                 methods = self._methods.get(index, BY_PLAID)
                 encoder = self.encoder(RETRIEVER) if "plaid" in methods else None
-                self._searchers[index] = LocalSearcher(self._indexes[index], encoder, methods)
+                embedder = self.embedder(DENSE_RETRIEVER) if "dense" in methods else None
+                self._searchers[index] = LocalSearcher(self._indexes[index], encoder, methods, embedder)
             return self._searchers[index]
 
     def llm(self, role: str) -> LLM:

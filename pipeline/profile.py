@@ -5,12 +5,18 @@ models:                               # each model is loaded once, whoever asks 
 roles: {query_writer: smollm2, answerer: smollm2}
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from pipeline.env import Method
+from pipeline.errors import InputError
+
 RETRIEVER = "retriever"  # the role that encodes the queries of every index searched by plaid
+DENSE_RETRIEVER = "dense_retriever"  # the role that embeds those of every index searched by dense vectors
+RETRIEVERS: dict[Method, tuple[str, str]] = {"plaid": (RETRIEVER, "encoder"), "dense": (DENSE_RETRIEVER, "embedder")}
 Engine = Literal["late-interaction", "sentence-transformers", "vllm", "transformers", "fid"]
 # What a model can be asked for, the first being what it is called.
 KINDS: dict[str, tuple[str, ...]] = {
@@ -72,6 +78,23 @@ class Profile(BaseModel):
 
     def model(self, role: str) -> ModelSpec:
         return self.models[self.roles[role]]
+
+    def retrievers(self, methods: Iterable[Method]) -> dict[str, ModelSpec]:
+        """Role -> model, of the models that searching by these methods needs. InputError where one is lacking."""
+        wanted = set(methods)
+        found: dict[str, ModelSpec] = {}
+        for method, (role, kind) in RETRIEVERS.items():
+            if method not in wanted:
+                continue
+            if role not in self.roles or kind not in self.model(role).kinds:
+                has = f"a model of kind {self.model(role).kind}" if role in self.roles else "nothing"
+                fitting = ", ".join(name for name, spec in self.models.items() if kind in spec.kinds) or "none"
+                raise InputError(
+                    f"a search by {method} needs role '{role}' ({kind}), for which profile {self.name} has {has}; "
+                    f"put '{role}: MODEL' under its 'roles' (models of kind {kind} there: {fitting})"
+                )
+            found[role] = self.model(role)
+        return found
 
 
 def config_file(kind: str, name: str) -> Path:

@@ -12,6 +12,8 @@ from pydantic import BaseModel, ValidationError
 from pipeline.errors import InputError
 from pipeline.profile import Profile, config_file
 
+SINGULAR = {"indexes": "index"}  # of a folder of configs, where it is not the name without its s
+
 
 class _UniqueKeys(yaml.SafeLoader):
     """YAML as it is, except that a key given twice is an error: the last one winning hides a mistake."""
@@ -36,7 +38,8 @@ def find_config(kind: str, name: str | Path) -> Path:
     there = ", ".join(sorted(file.stem for file in config_file(kind, "any").parent.glob("*.yaml"))) or "none"
     what = "is a folder, not a file" if path.is_dir() else "does not exist"
     raise InputError(
-        f"{kind.removesuffix('s')} '{name}' {what}. Shipped {kind}: {there}; else give a YAML file's path."
+        f"{SINGULAR.get(kind, kind.removesuffix('s'))} '{name}' {what}. Shipped {kind}: {there}; "
+        "else give a YAML file's path."
     )
 
 

@@ -121,6 +121,7 @@ def build(
     tokenizer: Path,
     watch: Watch,
     *,
+    dense: ModelSpec | None = None,
     allow_missing: bool = False,
     drop: Sequence[str] = (),
     tries: int = TRIES,
@@ -128,8 +129,9 @@ def build(
 ) -> dict[str, Any]:
     """Runs every step that `home` still lacks and returns the manifest.
 
-    `names`: the shards to build; `plan` may have more. `allow_missing`: shards that fail are left out, and the manifest
-    says so. Raises UnfinishedError naming the shards that failed, each with its reason; the others are committed.
+    `names`: the shards to build; `plan` may have more. `dense`: the model of `dense.role`, if the plan has one.
+    `allow_missing`: shards that fail are left out, and the manifest says so. Raises UnfinishedError naming the shards
+    that failed, each with its reason; the others are committed.
     """
     job = Job(plan, home, Live(watch), tries)
     names = collection(names, home, drop)
@@ -140,12 +142,20 @@ def build(
     bm25 = plan.config.lexical.bm25
     if bm25:
         job.shards("lexical", job.without_failed(names), workers.Postings(plan, home), cpu)
+        if not allow_missing:
+            job.stop_if_failed("lexical", names)
     held: dict[str, Any] = {"num_cpus": spec.cpus, "num_gpus": spec.gpus}
     _codec(job, names, spec, maker, held)
     encoder = workers.Encode(plan, home, spec, maker)
     job.shards("shards", job.without_failed(names), encoder, held, spec.replicas)
     if not allow_missing:
         job.stop_if_failed("shards", names)
+    if dense is not None:
+        held = {"num_cpus": dense.cpus, "num_gpus": dense.gpus}
+        embedder = workers.Vectors(plan, home, dense, maker)
+        job.shards("vectors", job.without_failed(names), embedder, held, dense.replicas)
+        if not allow_missing:
+            job.stop_if_failed("vectors", names)
     if bm25:
         build_statistics(job, job.without_failed(names))
     return publish_step(plan, names, home, job.failed, drop, partial=allow_missing)

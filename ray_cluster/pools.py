@@ -15,7 +15,7 @@ import ray
 from pipeline.env import BY_PLAID, ChatRequest, Completion, Method, Reading, ReadRequest, SearchRequest
 from pipeline.errors import InputError
 from pipeline.plaid.manifest import Manifest
-from pipeline.profile import RETRIEVER, ModelSpec, Profile
+from pipeline.profile import DENSE_RETRIEVER, RETRIEVER, RETRIEVERS, ModelSpec, Profile
 from ray_cluster.actors import ModelActor, Pool, SearchActor, new_actor
 
 LLM_CALLS = 16  # stage workers whose requests one engine batches together
@@ -65,8 +65,8 @@ class ModelClient:
 class IndexClient:
     """`Searcher` of a stage worker: queries encoded once, all shards asked, text fetched for the merged top k only."""
 
-    def __init__(self, pool: Pool, encoder: Pool | None) -> None:
-        self._pool, self._encoder = pool, encoder
+    def __init__(self, pool: Pool, encoder: Pool | None, embedder: Pool | None = None) -> None:
+        self._pool, self._encoder, self._embedder = pool, encoder, embedder
 
     def search(self, request: SearchRequest) -> list[list[dict[str, Any]]]:
         from pipeline.plaid.hits import merge_hits
@@ -87,9 +87,12 @@ class IndexClient:
             from pipeline.lexical.search import query_keys
 
             return self._pool.ask_all("bm25", [query_keys(query) for query in queries], request.k)
-        if self._encoder is None:
-            raise ValueError(f"{self._pool.what} was not opened for plaid")
-        vectors = self._encoder.ask("encode_queries", queries)
+        model = self._embedder if request.method == "dense" else self._encoder
+        if model is None:
+            raise ValueError(f"{self._pool.what} was not opened for {request.method}")
+        if request.method == "dense":
+            return self._pool.ask_all("dense", model.ask("embed", queries), request.k, dict(request.settings))
+        vectors = model.ask("encode_queries", queries)
         return self._pool.ask_all("search", vectors, request.k, dict(request.settings))
 
 
@@ -114,14 +117,15 @@ class RayEnv:
     ) -> "RayEnv":
         """Starts the pools that `roles` and `indexes` (name -> manifest) need, and returns when all are ready.
 
-        `methods`: how each index is searched; not named: plaid, which needs the retriever's pool, bm25 does not.
-        Two roles of one model share its pool. Searchers: `profile.search_workers` an index, never more than it has
-        shards, which are dealt in turn. `timeout_s` bounds each later call, `load_timeout_s` the wait here. Raises
-        InputError for what is wrong with a model or index, EngineError for one that does not come up; both name it.
+        `methods`: how each index is searched; not named: plaid. It needs the retriever's pool, dense that of the
+        dense retriever, bm25 none. Two roles of one model share its pool. Searchers: `profile.search_workers` an index,
+        never more than it has shards, which are dealt in turn. `timeout_s` bounds each later call, `load_timeout_s` the
+        wait here. Raises InputError for what is wrong with a model or index, EngineError for one that does not come up;
+        both name it.
         """
         indexes = dict(indexes or {})
         opened = {name: tuple((methods or {}).get(name, BY_PLAID)) for name in indexes}
-        wanted = _roles(roles, any("plaid" in ways for ways in opened.values()))
+        wanted = _roles(roles, opened)
         env = cls({}, {role: profile.roles[role] for role in wanted}, {})
         try:
             for model in dict.fromkeys(env._roles.values()):
@@ -155,8 +159,10 @@ class RayEnv:
         return ModelClient(self._models[self._roles[role]])
 
     def searcher(self, index: str) -> IndexClient:
-        encoder = self._models[self._roles[RETRIEVER]] if RETRIEVER in self._roles else None
-        return IndexClient(self._indexes[index], encoder)
+        encoder, embedder = (
+            self._models[self._roles[role]] if role in self._roles else None for role in (RETRIEVER, DENSE_RETRIEVER)
+        )
+        return IndexClient(self._indexes[index], encoder, embedder)
 
     def stop(self) -> None:
         """Ends every actor of every pool. Stopping twice is fine."""
@@ -166,21 +172,23 @@ class RayEnv:
             pool.actors.clear()
 
 
-def demand(profile: Profile, roles: Iterable[str], indexes: int, *, encoder: bool | None = None) -> tuple[float, float]:
-    """(CPUs, GPUs) that `RayEnv.start` holds at most for these roles and so many indexes; `connect` wants them.
+def demand(profile: Profile, roles: Iterable[str], methods: Mapping[str, Collection[Method]]) -> tuple[float, float]:
+    """(CPUs, GPUs) that `RayEnv.start` holds at most for these roles and indexes; `connect` wants them.
 
-    `encoder`: whether an index is searched by plaid; None: each one is.
+    `methods`: how each index is searched.
     """
-    models = {profile.roles[role] for role in _roles(roles, indexes > 0 if encoder is None else encoder)}
+    models = {profile.roles[role] for role in _roles(roles, methods)}
     specs = [profile.models[model] for model in models]
-    searchers = indexes * profile.search_workers * profile.search_cpus
+    searchers = len(methods) * profile.search_workers * profile.search_cpus
     return sum(spec.replicas * spec.cpus for spec in specs) + searchers, sum(
         spec.replicas * spec.gpus for spec in specs
     )
 
 
-def _roles(roles: Iterable[str], searching: bool) -> list[str]:
-    return list(dict.fromkeys([*roles, RETRIEVER] if searching else roles))
+def _roles(roles: Iterable[str], methods: Mapping[str, Collection[Method]]) -> list[str]:
+    """`roles`, and those of the retrievers that searching needs."""
+    ways = {method for used in methods.values() for method in used}
+    return list(dict.fromkeys([*roles, *(role for method, (role, _) in RETRIEVERS.items() if method in ways)]))
 
 
 def _deal(shards: Sequence[str], workers: int) -> list[list[str]]:

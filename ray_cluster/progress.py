@@ -1,6 +1,7 @@
 """What the workers of a build have done so far, gathered in one small actor and shown by the driver."""
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -10,6 +11,7 @@ from ray.exceptions import RayError
 from pipeline.plaid.meter import Counts
 
 EVERY_S = 0.5
+SETTLE_S = 2.0
 
 
 class Watch(Protocol):
@@ -42,12 +44,12 @@ class Live:
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
         self.board: Any = ray.remote(num_cpus=0, max_restarts=-1)(Board).remote()
-        self._failed = 0
+        self._failed = self._new = 0
         self._step = ""
         self._stop = threading.Event()
 
     def step(self, step: str, done: int, total: int) -> "Live":
-        self._step, self._failed = step, 0
+        self._step, self._failed, self._new = step, 0, total - done
         self._watch.begin(step, done, total)
         return self
 
@@ -68,18 +70,22 @@ class Live:
     def __exit__(self, *problem: object) -> None:
         self._stop.set()
         self._thread.join(timeout=10)
-        self._show()
+        until = time.monotonic() + SETTLE_S
+        while not self._show() and problem[0] is None and not self._failed and time.monotonic() < until:
+            time.sleep(0.05)  # the workers are done; what they told is on its way
 
     def _poll(self, stop: threading.Event) -> None:
         while not stop.wait(EVERY_S):
             self._show()
 
-    def _show(self) -> None:
+    def _show(self) -> bool:
+        """Whether everything that there was to do has been counted."""
         try:
             counts = ray.get(self.board.read.remote(self._step), timeout=5)
         except RayError:  # the board's node died: it comes back, and counts anew
-            return
+            return False
         self._watch.update(self._step, counts, self._failed)
+        return max(counts.documents, counts.passages) >= self._new
 
 
 class _Teller:

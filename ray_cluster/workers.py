@@ -98,6 +98,23 @@ class Weights(Work):
         meter.count(passages=self.home.need(f"passages/{shard}")["passages"])
 
 
+class Vectors(Work):
+    step = "vectors"
+
+    def __init__(self, plan: Plan, home: Home, spec: ModelSpec, maker: str = MAKE_MODEL) -> None:
+        super().__init__(plan, home)
+        self._spec, self._maker = spec, maker
+        self._embedder: Any = None
+
+    def setup(self) -> None:
+        self._embedder = imported(self._maker)(self._spec)
+
+    def __call__(self, shard: str, meter: Meter) -> None:
+        from pipeline.dense.build import vectors_step
+
+        vectors_step(self.plan, shard, self.home, self._embedder, meter)
+
+
 class Encode(Work):
     step = "shards"
 

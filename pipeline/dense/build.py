@@ -7,37 +7,43 @@ It needs the passages alone, goes shard by shard, and is resumable and of the sa
     faiss.index                      unless `dense.index` is exact: what proposes candidates (faiss_index.py)
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from pipeline import storage
 from pipeline.dense.faiss_index import write_faiss
 from pipeline.env import Embedder
 from pipeline.errors import UnfinishedError
+from pipeline.plaid.meter import Meter
 from pipeline.plaid.passages import PassageStore, open_passages
 from pipeline.plaid.plan import Plan
+from pipeline.storage import Home
 
 
 class PassageEmbedder(Embedder, Protocol):
     dtype: str  # that vectors are computed in: "float32", "bfloat16"
 
 
-def vectors_step(plan: Plan, shard: str, out: Path, embedder: PassageEmbedder) -> dict[str, Any]:
+def vectors_step(
+    plan: Plan, shard: str, home: Home, embedder: PassageEmbedder, meter: Meter | None = None
+) -> dict[str, Any]:
     """Embeds a shard's passages; returns its commit."""
-    name = f"vectors/{shard}"
-    if (held := storage.committed(out, name)) is not None:
+    name, meter = f"vectors/{shard}", meter or Meter()
+    if (held := home.committed(name)) is not None:
         return held
-    store = open_passages(out, shard)
-    with storage.attempt(out) as folder:
-        dim = write_vectors(store, embedder, folder / "vectors.npy")
-        write_faiss(np.load(folder / "vectors.npy", mmap_mode="r"), plan.config.dense, folder / "faiss.index")
+    store = open_passages(home, shard)
+    with home.attempt() as folder:
+        dim = write_vectors(store, embedder, folder / "vectors.npy", meter)
+        with meter("faiss"):
+            write_faiss(np.load(folder / "vectors.npy", mmap_mode="r"), plan.config.dense, folder / "faiss.index")
         record = {"passages": len(store), "dim": dim, "dtype": embedder.dtype}
-        return storage.commit(out, name, folder, record)
+        with meter("commit"):
+            return home.commit(name, folder, record)
 
 
-def write_vectors(store: PassageStore, embedder: Embedder, path: Path) -> int:
+def write_vectors(store: PassageStore, embedder: Embedder, path: Path, meter: Meter) -> int:
     """Writes vectors.npy piece by piece, so that memory does not grow with the shard; returns dim."""
     dim = int(embedder.embed([]).shape[1])
     if len(store) == 0:
@@ -47,39 +53,22 @@ def write_vectors(store: PassageStore, embedder: Embedder, path: Path) -> int:
     done = 0
     for number in range(store.pieces):
         texts = store.piece(number)
-        vectors[done : done + len(texts)] = embedder.embed(texts)
+        with meter("embed"):
+            vectors[done : done + len(texts)] = embedder.embed(texts)
         done += len(texts)
+        meter.count(passages=len(texts))
     vectors.flush()
     return dim
 
 
-def missing_parts(out: Path, shard: str) -> list[str]:
-    """What a shard's vectors lack or have damaged, for the report of a build that cannot be published."""
-    record = storage.committed(out, f"vectors/{shard}")
-    return ["its step vectors is not done"] if record is None else storage.damage(out, record)
-
-
-def shard_entry(out: Path, shard: str) -> dict[str, Any]:
-    """A shard's part of the manifest: the folder of its vectors; and their bytes."""
-    record = _record(out, shard)
-    return {"vectors": record["folder"], "bytes": sum(file["bytes"] for file in record["files"].values())}
-
-
-def index_entry(plan: Plan, out: Path) -> dict[str, Any]:
+def index_entry(plan: Plan, names: Sequence[str], home: Home) -> dict[str, Any]:
     """The collection's part of the manifest. Raises UnfinishedError where machines computed in unlike precisions."""
-    records = [_record(out, shard.shard) for shard in plan.shards]
+    records = [home.need(f"vectors/{name}") for name in names]
     dtypes = sorted({record["dtype"] for record in records})
     if len(dtypes) > 1:
         raise UnfinishedError(
-            f"{out}: some shards were embedded in {' and some in '.join(dtypes)}; set models.NAME.dtype to one that "
+            f"{home}: some shards were embedded in {' and some in '.join(dtypes)}; set models.NAME.dtype to one that "
             "all machines have, and build in a new --out"
         )
     model = plan.fingerprint["dense"]["model"]
     return {"index": plan.config.dense.index, "dim": records[0]["dim"], "dtype": dtypes[0], "model": model}
-
-
-def _record(out: Path, shard: str) -> dict[str, Any]:
-    record = storage.committed(out, f"vectors/{shard}")
-    if record is None:
-        raise UnfinishedError(f"{out}: its step vectors/{shard} is not done. Run the command again to continue")
-    return record

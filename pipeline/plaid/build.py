@@ -2,22 +2,25 @@
 
     passages (per shard) -> codec (once) -> encode (per shard) -> publish (pipeline/plaid/publish.py)
 
-BM25's steps, which need the passages alone, are in pipeline/lexical/build.py; `publish` names them in the manifest.
+BM25's steps and the dense one, which need the passages alone, are in pipeline/lexical/build.py and
+pipeline/dense/build.py; `publish` names them in the manifest.
 
 `ray_cluster/build.py` runs them over a cluster. Killed anywhere and run again, the finished index has the same bytes.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pipeline.errors import InputError, UnfinishedError
+from pipeline.plaid.ahead import ahead
 from pipeline.plaid.codec import Codec
 from pipeline.plaid.meter import Meter
 from pipeline.plaid.passages import open_passages, write_passages
-from pipeline.plaid.pieces import DocumentEncoder, EncodedPieces
+from pipeline.plaid.pieces import DocumentEncoder, Encoded, EncodedPieces
 from pipeline.plaid.plan import Plan
 from pipeline.plaid.read_shard import verify_shard
 from pipeline.plaid.shard import write_shard
@@ -54,7 +57,8 @@ def codec_step(
     if (held := home.committed("codec")) is not None:
         return held
     settings, meter = plan.config.codec, meter or Meter()
-    stores = {shard: open_passages(home, shard) for shard in (plan.names() if shards is None else shards)}
+    with meter("read"):
+        stores = {shard: open_passages(home, shard) for shard in (plan.names() if shards is None else shards)}
     total = sum(map(len, stores.values()))
     if total == 0:
         raise InputError(
@@ -62,33 +66,31 @@ def codec_step(
             f"is nothing to index; set corpus.text to the right one, and build into another --out or remove {home}"
         )
     wanted = min(total, 1 + int(16 * np.sqrt(120 * total)))
-    room = int(settings.sample_memory_gib * 2**30) // (4 * plan.checkpoint.dim)
+    room = max(1, int(settings.sample_memory_gib * 2**30) // (4 * plan.checkpoint.dim))
     pieces = [(shard, number) for shard, store in stores.items() for number in range(store.pieces)]
-    encoded = EncodedPieces(home.scratch(), encoder)
+    order = [pieces[chosen] for chosen in np.random.default_rng(settings.seed).permutation(len(pieces))]
+    encoded = EncodedPieces(home.scratch(), encoder, stores.__getitem__, meter)
     sample: list[np.ndarray] = []
     passages = vectors = 0
-    for chosen in np.random.default_rng(settings.seed).permutation(len(pieces)):
-        shard, number = pieces[chosen]
-        texts = stores[shard].piece(number)
-        with meter("encode"):
-            points, doclens = encoded.encode((shard, number), texts, keep=2 * wanted >= total)
-        sample.append(points.astype(np.float32)[: room - min(room, vectors)])
-        passages, vectors = passages + len(texts), vectors + int(doclens.sum())
-        meter.count(passages=len(texts), vectors=int(doclens.sum()))
-        if passages >= wanted or vectors >= room:
-            break
+    with closing(encoded.encode(order, keep=2 * wanted >= total)) as found:
+        for points, doclens in found:
+            sample.append(points[: room - min(room, vectors)])
+            passages, vectors = passages + len(doclens), vectors + len(points)
+            meter.count(passages=len(doclens), vectors=len(points))
+            if passages >= wanted or vectors >= room:
+                break
     estimate = round(total * vectors / passages)
-    points = np.concatenate(sample)
-    sample.clear()
     with meter("train"):
         codec = train_codec(
-            points,
+            _joined(sample),
             estimate,
             nbits=settings.nbits,
             kmeans_iterations=settings.kmeans_iterations,
             seed=settings.seed,
             bucket_recipe=settings.bucket_recipe,
             renormalise=settings.renormalise,
+            assignment=settings.assignment,
+            device=encoder.device,
         )
     with home.attempt() as folder:
         codec.save(folder)
@@ -96,10 +98,23 @@ def codec_step(
             "centroids": len(codec.centroids),
             "dtype": encoder.dtype,
             "sample_passages": passages,
-            "sample_vectors": len(points),
+            "sample_vectors": min(room, vectors),
             "estimated_vectors": estimate,
         }
-        return home.commit("codec", folder, record)
+        with meter("commit"):
+            return home.commit("codec", folder, record)
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    """The rows of all parts, float16 [n, dim], as one float32 array; the list is emptied on the way, so that no more
+    than the result's size is needed."""
+    out = np.empty((sum(map(len, parts)), parts[0].shape[1]), np.float32)
+    end = len(out)
+    while parts:
+        part = parts.pop()
+        out[end - len(part) : end] = part
+        end -= len(part)
+    return out
 
 
 def open_codec(home: Home, encoder: DocumentEncoder) -> tuple[Codec, Path]:
@@ -127,27 +142,38 @@ def encode_step(
     codec_folder: Path,
     meter: Meter | None = None,
 ) -> dict[str, Any]:
-    """Encodes, compresses and writes one shard as a stock colbert-ai index folder, re-reads it, commits it."""
+    """Encodes, compresses and writes one shard as a stock colbert-ai index folder, re-reads it, commits it.
+
+    Three threads: one reads and tokenises the next piece of the shard, one encodes a piece, this one compresses the
+    piece before and writes. The bytes do not depend on who is faster.
+    """
     name, meter = f"shards/{shard}", meter or Meter()
     if (held := home.committed(name)) is not None:
         return held
-    store = open_passages(home, shard)
-    encoded = EncodedPieces(home.scratch(), encoder)
+    with meter("read"):
+        store = open_passages(home, shard)
     if len(store) == 0:  # every text of the shard was empty: nothing to encode, and nothing to search
         with home.attempt() as folder:
             return home.commit(name, folder, {"passages": 0, "embeddings": 0})
+    encoded = EncodedPieces(home.scratch(), encoder, lambda _: store, meter)
+    pieces = [(shard, number) for number in range(store.pieces)]
 
-    def pieces() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for number in range(store.pieces):
-            with meter("encode"):
-                vectors, doclens = encoded.encode((shard, number), store.piece(number))
+    def counted() -> Iterator[Encoded]:
+        for vectors, doclens in waiting:
             yield vectors, doclens
             meter.count(passages=len(doclens), vectors=len(vectors))
 
-    with home.attempt() as folder:
-        settings = {"query_maxlen": plan.checkpoint.query_maxlen, "doc_maxlen": plan.checkpoint.doc_maxlen}
-        with meter("encode, compress and write"):
-            write_shard(folder / "index", pieces(), codec, codec_folder=codec_folder, config=settings)
+    with home.attempt() as folder, closing(ahead(encoded.encode(pieces))) as waiting:
+        write_shard(
+            folder / "index",
+            counted(),
+            codec,
+            codec_folder=codec_folder,
+            config={"query_maxlen": plan.checkpoint.query_maxlen, "doc_maxlen": plan.checkpoint.doc_maxlen},
+            device=encoder.device,
+            meter=meter,
+            turns=encoded.turns,
+        )
         with meter("verify"):
             counts = verify_shard(folder / "index")
         if counts.passages != len(store):

@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.errors import InputError
+from pipeline.plaid.assign import Assigner
 from pipeline.plaid.tensor_file import load_tensor, save_tensor
 
-CODEC_FILES = ("centroids.pt", "buckets.pt", "avg_residual.pt", "codec.json")
-_SCORE_BYTES = 1 << 28  # of the block of vectors x centroids in memory at a time
-# Two float32 dot products of unit vectors, summed in any order, differ by less: closer centroids are compared again.
-_NEAR = 4e-6
+CODEC_FILES = ("centroids.pt", "buckets.pt", "avg_residual.pt", "codec.json")  # that every shard has as well
+_CELLS = "cells.npy"  # needed to compress, not to search: beside the codec alone, and only where there are cells
 
 
 def allowed_nbits(dim: int) -> list[int]:
@@ -40,7 +39,8 @@ class Codec:
 
     centroids float32 [K, dim], each value exact in float16, as the file stores them; bucket_cutoffs float32
     [2^nbits - 1], ascending; bucket_weights float32 [2^nbits], what a bucket's residuals become; avg_residual, the mean
-    absolute residual; renormalise: scale decompressed vectors to length 1, as colbert-ai always does.
+    absolute residual; renormalise: scale decompressed vectors to length 1, as colbert-ai always does; cells int32 [K],
+    where vectors are assigned by cells of centroids (pipeline/plaid/assign.py) instead of to the nearest of all.
     """
 
     centroids: np.ndarray
@@ -48,6 +48,7 @@ class Codec:
     bucket_weights: np.ndarray
     avg_residual: float
     renormalise: bool = True
+    cells: np.ndarray | None = None
     nbits: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -78,38 +79,18 @@ class Codec:
         bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).reshape(256, -1, self.nbits)
         return self.bucket_weights[(bits.astype(np.int64) << np.arange(self.nbits)).sum(axis=2)]
 
+    @cached_property
+    def _assigners(self) -> dict[str, Assigner]:
+        return {}
+
     def nearest(self, vectors: np.ndarray, device: str = "cpu") -> np.ndarray:
         """Centroid with the largest dot product, int32 [E], for vectors float32 [E, dim]; of equal ones the first.
 
-        Near ties are settled in float64: the result is the same for any cut into batches, number of threads or device.
+        Without cells the result is the same for any cut into batches, number of threads or device.
         """
-        import torch
-
-        from pipeline.plaid.kernels import KERNEL_LOCK, best_two
-
-        table = torch.from_numpy(self.centroids).to(device).T
-        codes, gap = np.empty(len(vectors), np.int32), np.empty(len(vectors), np.float32)
-        rows = max(16, _SCORE_BYTES // (4 * self.num_centroids))
-        for start in range(0, len(vectors), rows):
-            block = slice(start, start + rows)
-            scores = torch.from_numpy(vectors[block]).to(device) @ table
-            if scores.device.type == "cpu":
-                with KERNEL_LOCK:
-                    best_two(scores.numpy(), codes[block], gap[block])
-            elif self.num_centroids > 1:
-                top = scores.topk(2, dim=1)
-                codes[block] = top.indices[:, 0].cpu().numpy()
-                gap[block] = (top.values[:, 0] - top.values[:, 1]).cpu().numpy()
-            else:
-                codes[block], gap[block] = 0, np.inf
-        near = np.flatnonzero(gap < _NEAR)
-        if len(near):
-            exact = self.centroids.T.astype(np.float64)
-            for start in range(0, len(near), rows):
-                rows_here = near[start : start + rows]
-                scores64 = vectors[rows_here].astype(np.float64) @ exact
-                codes[rows_here] = (scores64 >= scores64.max(axis=1, keepdims=True) - 1e-13).argmax(axis=1)
-        return codes
+        if device not in self._assigners:
+            self._assigners[device] = Assigner(self.centroids, self.cells, device)
+        return self._assigners[device](vectors)
 
     def compress(self, vectors: np.ndarray, device: str = "cpu") -> tuple[np.ndarray, np.ndarray]:
         """Vectors float [E, dim] -> codes int32 [E], residuals uint8 [E, dim * nbits / 8], packed as colbert-ai does.
@@ -137,7 +118,7 @@ class Codec:
         return vectors
 
     def save(self, folder: Path) -> None:
-        """Write colbert-ai's three codec files, and `codec.json` with what it has no place for."""
+        """Write colbert-ai's three codec files, and `codec.json` and `cells.npy` with what it has no place for."""
         import torch
 
         folder.mkdir(parents=True, exist_ok=True)
@@ -151,17 +132,20 @@ class Codec:
             "partitions": self.num_centroids,
             "renormalise": self.renormalise,
         }
+        if self.cells is not None:
+            np.save(folder / _CELLS, self.cells)
         (folder / "codec.json").write_text(json.dumps(facts, indent=2, sort_keys=True) + "\n")
 
     @classmethod
     def load(cls, folder: Path) -> "Codec":
         """Read a codec folder or a shard; without `codec.json` it is colbert-ai's own, which re-normalises."""
         cutoffs, weights = load_tensor(folder / "buckets.pt")
-        facts = folder / "codec.json"
+        facts, cells = folder / "codec.json", folder / _CELLS
         return cls(
             centroids=load_tensor(folder / "centroids.pt").numpy(),
             bucket_cutoffs=cutoffs.float().numpy(),
             bucket_weights=weights.float().numpy(),
             avg_residual=float(load_tensor(folder / "avg_residual.pt")),
             renormalise=json.loads(facts.read_text())["renormalise"] if facts.exists() else True,
+            cells=np.load(cells) if cells.exists() else None,
         )

@@ -80,6 +80,7 @@ class CodecConfig(_Section):
     bucket_recipe: Literal["lloyd-max", "quantile"] = "lloyd-max"
     sample_memory_gib: float = Field(8, gt=0)
     renormalise: bool = True
+    assignment: Literal["auto", "exact", "coarse"] = "auto"
     seed: int = 0
 
 

@@ -23,7 +23,8 @@ class LateInteractionEncoder:
     """Encodes passages and queries with the checkpoint in `folder`.
 
     `dtype` "auto" is bfloat16 where the processor has it (`dtype` then says which was taken); vectors are float32
-    always. `batch_tokens`: padded tokens of one forward pass. `threads`: of this process's torch, on CPU.
+    always. `batch_tokens`: padded tokens of one forward pass; where the device's memory is too small for them they are
+    halved, and stay so. `threads`: of this process's torch, on CPU.
     `doc_maxlen`: tokens of a passage with its markers, where it should differ from the checkpoint's own setting.
     Raises InputError if the folder is not a late-interaction checkpoint or `doc_maxlen` exceeds what the model reads.
     """
@@ -43,11 +44,11 @@ class LateInteractionEncoder:
 
         if threads:
             torch.set_num_threads(threads)
-        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        self.dtype = choose_precision(dtype, device)
+        self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        self.dtype = choose_precision(dtype, self.device)
         with quiet():
             self._model = MultiVectorEncoder(
-                str(folder), device=device, model_kwargs={"dtype": getattr(torch, self.dtype)}
+                str(folder), device=self.device, model_kwargs={"dtype": getattr(torch, self.dtype)}
             ).eval()
         self._transformer: Any = self._model[0]
         self._tokenizer: Any = self._model.tokenizer
@@ -73,6 +74,13 @@ class LateInteractionEncoder:
         Punctuation tokens have no vector where the checkpoint masks them; [CLS], marker and [SEP] always have one.
         Raises InputError for a passage longer than `doc_maxlen`: nothing is cut.
         """
+        return self.encode_tokens(self.tokenise_documents(texts))
+
+    def tokenise_documents(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each passage with its markers; another thread may be in `encode_tokens` meanwhile.
+
+        Raises InputError for a passage longer than `doc_maxlen`.
+        """
         ids = self._tokenise(texts, "document")
         for position, tokens in enumerate(ids):
             if len(tokens) > self.doc_maxlen:
@@ -81,7 +89,14 @@ class LateInteractionEncoder:
                     f"doc_maxlen of {self.doc_maxlen}; split the corpus into passages of at most "
                     f"{self.doc_maxlen - 3} tokens."
                 )
-        return self._encode(ids, [len(tokens) for tokens in ids], "document")
+        return ids
+
+    def encode_tokens(self, tokens: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+        """What `encode_documents` gives for the texts that `tokenise_documents` made `tokens` of.
+
+        Raises InputError where the device's memory is too small for a single passage.
+        """
+        return self._encode(tokens, [len(ids) for ids in tokens], "document")
 
     def encode_queries(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Per query float32 [tokens, dim]: `query_maxlen` vectors ([MASK] fills the room), more for a longer query.
@@ -133,10 +148,19 @@ class LateInteractionEncoder:
         """Vectors and their counts in the order of `ids`; `widths` are lengths with query expansion."""
         counts = np.zeros(len(ids), dtype=np.int32)
         done: list[tuple[list[int], np.ndarray]] = []
-        for rows in batches(widths, self.batch_tokens):
-            vectors, count = self._forward([ids[row] for row in rows], [widths[row] for row in rows], task)
-            counts[rows] = count
+        left = list(batches(widths, self.batch_tokens))
+        while left:
+            rows = left[0]
+            found = self._forward_or_none([ids[row] for row in rows], [widths[row] for row in rows], task)
+            if found is None:
+                self._halve([widths[row] for row in rows])
+                undone = [row for batch in left for row in batch]
+                smaller = batches([widths[row] for row in undone], self.batch_tokens)
+                left = [[undone[place] for place in batch] for batch in smaller]
+                continue
+            vectors, counts[rows] = found
             done.append((rows, vectors))
+            left = left[1:]
         starts = np.cumsum(counts, dtype=np.int64) - counts
         out = np.empty((int(counts.sum()), self.dim), dtype=np.float32)
         for rows, vectors in done:
@@ -145,6 +169,40 @@ class LateInteractionEncoder:
                 out[starts[row] : starts[row] + counts[row]] = vectors[at : at + counts[row]]
                 at += counts[row]
         return out, counts
+
+    def _forward_or_none(
+        self, ids: list[list[int]], widths: list[int], task: str
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """What `_forward` gives, or None where the device's memory is too small for it."""
+        import torch
+
+        try:
+            return self._forward(ids, widths, task)
+        except torch.OutOfMemoryError:
+            pass  # outside of this clause nothing refers to the failed pass's tensors any more
+        if self.device.startswith("cuda"):
+            torch.cuda.empty_cache()
+        return None
+
+    def _halve(self, widths: list[int]) -> None:
+        """Less for one forward pass than the one that failed on texts of these `widths`, from now on.
+
+        A text's vectors then have other batch mates than on a device with more memory, which can change their last
+        bits: hence the warning. Raises InputError where there was one text already.
+        """
+        if len(widths) == 1:
+            raise InputError(
+                f"{self.tokenizer_folder}: the memory of {self.device} is too small for one text of {widths[0]} "
+                "tokens; free it of other processes, split the corpus into shorter passages (split.size), or set the "
+                "model's dtype to bfloat16"
+            )
+        self.batch_tokens = len(widths) * max(widths) // 2
+        log.warning(
+            "out of memory on %s: from now on %d padded tokens a forward pass; set models.NAME.batch_tokens to that or "
+            "less for the next build, so that it has the same batches wherever it runs",
+            self.device,
+            self.batch_tokens,
+        )
 
     def _forward(self, ids: list[list[int]], widths: list[int], task: str) -> tuple[np.ndarray, np.ndarray]:
         """One batch: vectors float32 [sum of counts, dim] row after row, and counts [rows]."""

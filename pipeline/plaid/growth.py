@@ -33,18 +33,20 @@ def with_additions(plan: Plan, home: Home) -> Plan:
     return replace(plan, shards=[*plan.shards, *shards], bad_files=[*plan.bad_files, *bad])
 
 
-def freeze_addition(home: Home, pattern: str, spec: ModelSpec) -> tuple[Plan, list[str]]:
+def freeze_addition(
+    home: Home, pattern: str, spec: ModelSpec, dense: ModelSpec | None = None
+) -> tuple[Plan, list[str]]:
     """Plans the files of `pattern` as new shards, or finds that plan begun; returns the index's plan with them, and
-    their names.
+    their names. `dense`: the model of the index's `dense.role`, where it has one.
 
     Raises InputError: the index is not finished, another addition is under way, a file is in the index already, or
-    the profile's retriever is not the index's checkpoint.
+    the profile's retriever or embedder is not the index's.
     """
     plan = open_plan(home)
     manifest = latest(home)
     if manifest is None:
         raise InputError(f"{home} is not finished; run the `tartan index` command that began it again, then --add")
-    plan.checkpoint.check(spec, home)
+    plan.check(spec, dense, home)
     corpus = corpus_files(pattern, plan.config.corpus.columns, plan.config.corpus.on_bad_file)
     facts = file_facts(corpus.files)
     additions = _additions(home)

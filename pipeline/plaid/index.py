@@ -6,15 +6,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pipeline.env import BY_PLAID, Method, SearchRequest
+from pipeline.env import BY_PLAID, Embedder, Method, SearchRequest
 from pipeline.errors import InputError
 from pipeline.lexical.terms import RULES
 from pipeline.plaid.hits import Hits
 from pipeline.plaid.manifest import Manifest, read_manifest
 from pipeline.plaid.passages import open_passages
-from pipeline.plaid.plan import Checkpoint
+from pipeline.plaid.plan import Checkpoint, check_embedder
 from pipeline.plaid.settings import SearchSettings
-from pipeline.profile import ModelSpec
+from pipeline.profile import DENSE_RETRIEVER, ModelSpec
 from pipeline.storage import Home
 
 
@@ -24,15 +24,25 @@ class QueryEncoder(Protocol):
         ...
 
 
-def check_index(place: str | Path | Home, spec: ModelSpec | None, methods: Collection[Method] = BY_PLAID) -> Manifest:
-    """The manifest of a finished index that can be searched by these methods, by plaid with `spec` as retriever.
+def check_index(
+    place: str | Path | Home,
+    spec: ModelSpec | None,
+    methods: Collection[Method] = BY_PLAID,
+    dense: ModelSpec | None = None,
+) -> Manifest:
+    """The manifest of a finished index that can be searched by these methods, by plaid with `spec` as retriever, by
+    dense vectors with `dense`.
 
-    Raises InputError as `read_manifest` does, where the index was built with another checkpoint (plaid only), and
-    where it has no BM25 that this version can search (bm25 only).
+    Raises InputError as `read_manifest` does, where the index was built with another checkpoint (plaid) or embedder
+    (dense), and where it has no BM25 that this version can search, or no dense vectors, and is asked for them.
     """
     manifest = read_manifest(place)
     if "bm25" in methods:
         _check_lexical(manifest)
+    if "dense" in methods:
+        if dense is None:
+            raise ValueError("a search by dense needs an embedder")
+        check_embedder(_dense(manifest)["model"], dense, DENSE_RETRIEVER, manifest.home)
     if "plaid" in methods:
         if spec is None:
             raise ValueError("a search by plaid needs a retriever")
@@ -53,6 +63,15 @@ def _check_lexical(manifest: Manifest) -> None:
         )
 
 
+def _dense(manifest: Manifest) -> dict[str, Any]:
+    if manifest.dense is None:
+        raise InputError(
+            f"{manifest.home} has no dense vectors; search it with method: plaid or bm25, or build an index in another "
+            "--out with --set dense.role=dense_retriever"
+        )
+    return manifest.dense
+
+
 class IndexShards:
     """Some shards of an index, searched together. Global pid = the shard's pid_offset + number in the shard.
 
@@ -64,7 +83,7 @@ class IndexShards:
         shards = [shard for shard in manifest.shards if shard["shard"] in set(names)]
         self._offsets = np.array([shard["pid_offset"] for shard in shards])
         self._stores = [open_passages(home, shard["shard"]) for shard in shards]
-        self._searchers, self._lexical = list[Any](), list[Any]()
+        self._searchers, self._lexical, self._dense = list[Any](), list[Any](), list[Any]()
         if "plaid" in methods:
             from pipeline.plaid.codec import Codec
             from pipeline.plaid.search import ShardSearcher
@@ -81,6 +100,13 @@ class IndexShards:
             for shard in shards:
                 postings, weights = f"lexical/{shard['shard']}", f"weights/{key}/{shard['shard']}"
                 self._lexical.append(BM25Shard(home.folder(postings), home.folder(weights), shard["pid_offset"]))
+        if "dense" in methods:
+            from pipeline.dense.search import DenseShard
+
+            kind = _dense(manifest)["index"]
+            for shard in shards:
+                folder = home.folder(f"vectors/{shard['shard']}")
+                self._dense.append(DenseShard(folder, kind, shard["pid_offset"]))
 
     def search(self, vectors: Sequence[np.ndarray], k: int, settings: dict[str, Any]) -> list[Hits]:
         """Per query (its vectors) the best k passages of these shards, by plaid."""
@@ -96,6 +122,14 @@ class IndexShards:
         if not self._lexical:
             raise ValueError("these shards were not opened for bm25")
         return search_lexical(self._lexical, queries, k)
+
+    def dense(self, queries: np.ndarray, k: int, settings: dict[str, Any]) -> list[Hits]:
+        """Per query (unit vectors float32 [Q, dim]) the best k passages of these shards, by cosine."""
+        from pipeline.dense.search import search_dense
+
+        if not self._dense:
+            raise ValueError("these shards were not opened for dense")
+        return search_dense(self._dense, queries, k, settings)
 
     def holds(self, pid: int) -> bool:
         shard = int(np.searchsorted(self._offsets, pid, side="right")) - 1
@@ -123,13 +157,17 @@ def hits(ranking: Hits, passages: dict[int, dict[str, Any]]) -> list[dict[str, A
 class LocalSearcher:
     """An index searched in this process: queries encoded once, all shards asked, text fetched for the merged top k.
 
-    `encoder` may be None where `methods` do not have plaid.
+    `encoder` may be None where `methods` do not have plaid, `embedder` where they do not have dense.
     """
 
     def __init__(
-        self, place: str | Path | Home, encoder: QueryEncoder | None, methods: Collection[Method] = BY_PLAID
+        self,
+        place: str | Path | Home,
+        encoder: QueryEncoder | None,
+        methods: Collection[Method] = BY_PLAID,
+        embedder: Embedder | None = None,
     ) -> None:
-        self._encoder = encoder
+        self._encoder, self._embedder = encoder, embedder
         manifest = read_manifest(place)
         self._shards = IndexShards(manifest, manifest.shard_names(), methods)
 
@@ -139,6 +177,10 @@ class LocalSearcher:
             from pipeline.lexical.search import query_keys
 
             rankings = self._shards.bm25([query_keys(query) for query in queries], request.k)
+        elif request.method == "dense":
+            if self._embedder is None:
+                raise ValueError("this index was not opened for dense")
+            rankings = self._shards.dense(self._embedder.embed(queries), request.k, request.settings)
         elif self._encoder is None:
             raise ValueError("this index was not opened for plaid")
         else:

@@ -53,6 +53,23 @@ def best_two(scores, code, gap):
 
 
 @_compiled(parallel=_LOOPS)
+def merge_two(scores, rows, first, place, values):
+    """Scores [m, members] of vectors `rows` [m], each once, merged into the best seen so far: place int32 [n], counted
+    from `first`, and values [n, 2], the best and the second best score."""
+    for i in prange(scores.shape[0]):
+        row = rows[i]
+        best, second, where = values[row, 0], values[row, 1], place[row]
+        for j in range(scores.shape[1]):
+            score = scores[i, j]
+            if score > second:
+                if score > best:
+                    best, second, where = score, best, first + j
+                else:
+                    second = score
+        values[row, 0], values[row, 1], place[row] = best, second, where
+
+
+@_compiled(parallel=_LOOPS)
 def pack_residuals(vectors, codes, centroids, cutoffs, nbits, packed):
     """Buckets of vectors [n, dim] minus their centroids, nbits each, low bit first, into packed uint8 [n, dim*nbits/8].
 

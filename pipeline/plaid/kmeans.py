@@ -26,6 +26,7 @@ def kmeans(
     drawn = rng.choice(len(vectors), partitions, replace=False)
     centroids = torch.from_numpy(vectors[np.sort(drawn)]).to(device)
     rows = max(16, _SCORE_BYTES // (4 * partitions))
+    scores = torch.empty(min(rows, len(vectors)), partitions, device=device)
     for _ in range(iterations):
         # |x - c|^2 is smallest where x.c - |c|^2 / 2 is largest.
         offset = -centroids.square().sum(dim=1) / 2
@@ -33,7 +34,7 @@ def kmeans(
         counts = torch.zeros(partitions, device=device)
         for start in range(0, len(vectors), rows):
             block = torch.from_numpy(vectors[start : start + rows]).to(device)
-            nearest = _best_column(torch.addmm(offset, block, centroids.T))
+            nearest = _best_column(torch.addmm(offset, block, centroids.T, out=scores[: len(block)]))
             sums.index_add_(0, nearest, block)
             counts.index_add_(0, nearest, torch.ones(len(block), device=device))
         empty = (counts == 0).cpu().numpy()

@@ -4,7 +4,7 @@
 MANIFEST.json is a copy of the latest. Readers that opened an earlier generation keep their files: none is removed.
 """
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ class Manifest:
     dropped: list[str]  # shards taken out on purpose
     missing: list[dict[str, Any]]  # shards published without, --allow-missing-shards: shard, documents, reason
     lexical: dict[str, Any] | None = None  # k1, b, rules, collection, ...; None: the index has no BM25
+    dense: dict[str, Any] | None = None  # index, dim, dtype, model; None: the index has no dense vectors
 
     def identity(self) -> dict[str, Any]:
         """What answers depend on: how it was built, and which shards it has now."""
@@ -48,10 +49,10 @@ def read_manifest(place: str | Path | Home) -> Manifest:
         values = home.json("MANIFEST.json")
     except FileNotFoundError:
         raise InputError(_no_index(home)) from None
-    fields = [name for name in Manifest.__dataclass_fields__ if name != "home"]
-    if absent := [name for name in fields if name not in values]:
+    known = [field for field in fields(Manifest) if field.name != "home"]
+    if absent := [field.name for field in known if field.default is MISSING and field.name not in values]:
         raise InputError(f"{home}/MANIFEST.json has no '{absent[0]}': another version of Tartan wrote it; build anew")
-    return Manifest(home, **{name: values[name] for name in fields})
+    return Manifest(home, **{field.name: values[field.name] for field in known if field.name in values})
 
 
 def latest(home: Home) -> dict[str, Any] | None:

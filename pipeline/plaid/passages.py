@@ -124,6 +124,12 @@ class PassageStore:
             f"{title}\n{text}" if title else text for title, text in zip(batch["title"].to_pylist(), texts, strict=True)
         ]
 
+    def urls(self) -> Iterator[str | None]:
+        """Each document's URL, of the documents that have a passage, in order."""
+        for number in range(self.pieces):
+            batch = self._reader.get_batch(number).select(["url", "chunk"])
+            yield from (row["url"] for row in batch.to_pylist() if row["chunk"] == 0)
+
 
 def open_passages(home: Home, shard: str) -> PassageStore:
     """A shard's committed passages. Raises UnfinishedError where they are not written."""

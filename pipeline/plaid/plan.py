@@ -79,6 +79,14 @@ class Plan:
     def shard(self, name: str) -> ShardPlan:
         return next(shard for shard in self.shards if shard.shard == name)
 
+    def check(self, spec: ModelSpec, dense: ModelSpec | None, place: object) -> None:
+        """Raises InputError where the encoder or the embedder is another one than `place` was built with."""
+        self.checkpoint.check(spec, place)
+        if self.config.dense.role is not None:
+            if dense is None:
+                raise ValueError("an index with dense vectors needs the model that embeds")
+            check_embedder(self.fingerprint["dense"]["model"], dense, self.config.dense.role, place)
+
     def names(self) -> list[str]:
         return [shard.shard for shard in self.shards]
 
@@ -120,6 +128,17 @@ def make_plan(config: IndexConfig, spec: ModelSpec, dense: ModelSpec | None = No
     shards = plan_shards(corpus.files, config.shards.documents)
     fingerprint = _fingerprint(config, checkpoint, spec, dense, corpus.files)
     return Plan(config, checkpoint, shards, fingerprint, corpus.bad_files)
+
+
+def check_embedder(held: str, spec: ModelSpec, role: str, place: object) -> None:
+    """Raises InputError where `spec`, which fills `role`, is not the model (a fingerprint) of the dense vectors held at
+    `place`."""
+    fingerprint = model_fingerprint(resolve_model(spec.source, spec.revision))
+    if held != fingerprint:
+        raise InputError(
+            f"{place}: its dense vectors are of another embedder ({held[:12]}) than the profile's {role}, "
+            f"{spec.source} ({fingerprint[:12]}); use the profile it was built with, or build another index"
+        )
 
 
 def freeze_plan(plan: Plan, home: Home) -> None:

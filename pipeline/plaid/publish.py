@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pipeline.corpus.ids import HASHES, NAMES, duplicate_ids
+from pipeline.dense import build as dense
 from pipeline.errors import InputError, UnfinishedError
 from pipeline.lexical import build as lexical
 from pipeline.plaid.manifest import latest, put
@@ -51,13 +52,14 @@ def publish_step(
     """
     missing = dict(missing or {})
     held = latest(home)
-    bm25 = plan.config.lexical.bm25
+    bm25, embeds = plan.config.lexical.bm25, plan.config.dense.role is not None
     names = [name for name in wanted if name not in missing]
     key = lexical.collection_key(names)
     entries = {}
     for name in names:
         parts = [f"passages/{name}", f"shards/{name}"]
         parts += [f"lexical/{name}", f"weights/{key}/{name}"] if bm25 else []
+        parts += [f"vectors/{name}"] if embeds else []
         entry, problems = _entry(home, name, parts)
         if problems:
             missing[name] = "; ".join(problems)
@@ -79,6 +81,7 @@ def publish_step(
         "nbits": plan.config.codec.nbits,
         "centroids": codec["centroids"],
         "lexical": lexical.index_entry(names, plan.config.lexical, home) if bm25 else None,
+        "dense": dense.index_entry(plan, names, home) if embeds else None,
         "shards": shards,
         "next_pid": next_pid,
         "dropped": dropped,

@@ -5,6 +5,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 
 from pipeline.plaid.codec import CODEC_FILES, Codec
 from pipeline.plaid.ivf import invert
+from pipeline.plaid.meter import Meter
 from pipeline.plaid.tensor_file import save_tensor
 
 CHUNK_PASSAGES = 25_000  # colbert-ai's largest chunk; fixed, so that the files depend on the shard alone
@@ -43,25 +45,30 @@ def write_shard(
     config: Mapping[str, Any] | None = None,
     chunk_passages: int = CHUNK_PASSAGES,
     device: str = "cpu",
+    meter: Meter | None = None,
+    turns: AbstractContextManager[Any] | None = None,
 ) -> ShardCounts:
     """Compress pieces (vectors float32 [E, dim], doclens int [n] with sum E), passages in pid order, into a new folder.
 
     Pieces may be cut anywhere between passages: the bytes are the same. Memory is one piece, one chunk's compressed
     vectors, and 4 bytes per vector of the shard. The codec's files are hard links to those in `codec_folder`, where
     given and possible. `config` adds colbert-ai settings (query_maxlen, checkpoint ...) to the metadata; paths in it
-    would tie the index to its place. The folder appears when it is complete; an empty one that is there already is
-    filled in place, and its owner sees to that. Raises FileExistsError if the folder holds anything, ValueError for
-    pieces that do not fit.
+    would tie the index to its place. `device`: of the nearest centroids; `turns` is held while they are computed.
+    `meter` gets the phases "compress" and "write". The folder appears when it is complete; an empty one that is there
+    already is filled in place, and its owner sees to that. Raises FileExistsError if the folder holds anything,
+    ValueError for pieces that do not fit.
     """
-    settings = dict(config or {})
+    meter, turns = meter or Meter(), turns or nullcontext()
+    compressed = _compressed(pieces, codec, device, meter, turns)
+    chunks = _chunks(compressed, codec, chunk_passages)
     if folder.exists():
         if any(folder.iterdir()):
             raise FileExistsError(f"{folder} holds files already; a shard is never written over")
-        return _write(folder, pieces, codec, codec_folder, settings, chunk_passages, device)
+        return _write(folder, chunks, codec, codec_folder, dict(config or {}), meter)
     partial = folder.parent / f".{folder.name}.{uuid.uuid4().hex}.partial"
     partial.mkdir(parents=True)
     try:
-        counts = _write(partial, pieces, codec, codec_folder, settings, chunk_passages, device)
+        counts = _write(partial, chunks, codec, codec_folder, dict(config or {}), meter)
         partial.rename(folder)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
@@ -71,58 +78,71 @@ def write_shard(
 
 def _write(
     folder: Path,
-    pieces: Iterable[tuple[np.ndarray, np.ndarray]],
+    chunks: Iterable[_Chunk],
     codec: Codec,
     codec_folder: Path | None,
     config: dict[str, Any],
-    chunk_passages: int,
-    device: str,
+    meter: Meter,
 ) -> ShardCounts:
     import torch
 
     codes: list[np.ndarray] = []
     doclens: list[np.ndarray] = []
     passages = embeddings = 0
-    for number, chunk in enumerate(_chunks(pieces, codec, chunk_passages, device)):
-        save_tensor(folder / f"{number}.codes.pt", torch.from_numpy(chunk.codes))
-        save_tensor(folder / f"{number}.residuals.pt", torch.from_numpy(chunk.residuals))
-        _save_json(folder / f"doclens.{number}.json", chunk.doclens.tolist())
+    for number, chunk in enumerate(chunks):
         place = {"passage_offset": passages, "embedding_offset": embeddings}
         size = {"num_passages": len(chunk.doclens), "num_embeddings": len(chunk.codes)}
-        _save_json(folder / f"{number}.metadata.json", place | size)
+        with meter("write"):
+            save_tensor(folder / f"{number}.codes.pt", torch.from_numpy(chunk.codes))
+            save_tensor(folder / f"{number}.residuals.pt", torch.from_numpy(chunk.residuals))
+            _save_json(folder / f"doclens.{number}.json", chunk.doclens.tolist())
+            _save_json(folder / f"{number}.metadata.json", place | size)
         codes.append(chunk.codes)
         doclens.append(chunk.doclens)
         passages += len(chunk.doclens)
         embeddings += len(chunk.codes)
-    pids, lengths = invert(np.concatenate(codes), np.concatenate(doclens), codec.num_centroids)
-    save_tensor(folder / "ivf.pid.pt", (torch.from_numpy(pids), torch.from_numpy(lengths)))
-    _place_codec(codec, codec_folder, folder)
-    facts = {
-        "config": config | {"dim": codec.dim, "nbits": codec.nbits},
-        "num_chunks": len(codes),
-        "num_partitions": codec.num_centroids,
-    }
-    average = embeddings / passages if passages else 0.0
-    _save_json(folder / "plan.json", facts | {"num_embeddings_est": embeddings, "avg_doclen_est": average})
-    _save_json(folder / "metadata.json", facts | {"num_embeddings": embeddings, "avg_doclen": average})
+    with meter("write"):
+        pids, lengths = invert(np.concatenate(codes), np.concatenate(doclens), codec.num_centroids)
+        save_tensor(folder / "ivf.pid.pt", (torch.from_numpy(pids), torch.from_numpy(lengths)))
+        _place_codec(codec, codec_folder, folder)
+        facts = {
+            "config": config | {"dim": codec.dim, "nbits": codec.nbits},
+            "num_chunks": len(codes),
+            "num_partitions": codec.num_centroids,
+        }
+        average = embeddings / passages if passages else 0.0
+        _save_json(folder / "plan.json", facts | {"num_embeddings_est": embeddings, "avg_doclen_est": average})
+        _save_json(folder / "metadata.json", facts | {"num_embeddings": embeddings, "avg_doclen": average})
     return ShardCounts(passages, embeddings, len(codes))
 
 
-def _chunks(pieces: Iterable[tuple[np.ndarray, np.ndarray]], codec: Codec, size: int, device: str) -> Iterator[_Chunk]:
-    """Compressed pieces, cut and joined to chunks of `size` passages; one empty chunk if there is no passage."""
-    parts: list[_Chunk] = []
-    held, yielded = 0, False
+def _compressed(
+    pieces: Iterable[tuple[np.ndarray, np.ndarray]],
+    codec: Codec,
+    device: str,
+    meter: Meter,
+    turns: AbstractContextManager[Any],
+) -> Iterator[_Chunk]:
     for vectors, lengths in pieces:
         doclens = np.asarray(lengths, np.int32)
         if (doclens < 0).any() or int(doclens.sum()) != len(vectors):
             raise ValueError(f"{len(vectors)} vectors do not match passages of {int(doclens.sum())} vectors in all")
-        codes, residuals = codec.compress(vectors, device)
-        ends = np.concatenate(([0], np.cumsum(doclens, dtype=np.int64)))
+        with turns, meter("compress"):
+            codes, residuals = codec.compress(vectors, device)
+        yield _Chunk(codes, residuals, doclens)
+
+
+def _chunks(pieces: Iterable[_Chunk], codec: Codec, size: int) -> Iterator[_Chunk]:
+    """Compressed pieces, cut and joined to chunks of `size` passages; one empty chunk if there is no passage."""
+    parts: list[_Chunk] = []
+    held, yielded = 0, False
+    for piece in pieces:
+        ends = np.concatenate(([0], np.cumsum(piece.doclens, dtype=np.int64)))
         start = 0
-        while start < len(doclens):
-            stop = min(len(doclens), start + size - held)
+        while start < len(piece.doclens):
+            stop = min(len(piece.doclens), start + size - held)
             inside = slice(ends[start], ends[stop])
-            parts.append(_Chunk(codes[inside], residuals[inside], doclens[start:stop]))
+            parts.append(_Chunk(piece.codes[inside], piece.residuals[inside], piece.doclens[start:stop]))
             held += stop - start
             start = stop
             if held == size:

@@ -5,10 +5,13 @@ from typing import Literal
 
 import numpy as np
 
+from pipeline.plaid.assign import make_cells
 from pipeline.plaid.codec import Codec, check_nbits
 from pipeline.plaid.kmeans import kmeans
 
 BucketRecipe = Literal["lloyd-max", "quantile"]
+Assignment = Literal["auto", "exact", "coarse"]
+COARSE_FROM = 65_536  # centroids from which "auto" assigns vectors by cells of centroids
 _HELD_OUT = 50_000  # vectors at most whose residuals are looked at, as in colbert-ai
 _RESIDUAL_VALUES = 1 << 22  # values at most that the buckets are fitted to
 _FEW = 4_000  # a sample this small is (nearly) all there is to compress: nothing is held out
@@ -33,6 +36,7 @@ def train_codec(
     bucket_recipe: BucketRecipe = "lloyd-max",
     max_partitions: int | None = None,
     renormalise: bool = True,
+    assignment: Assignment = "auto",
     device: str = "cpu",
 ) -> Codec:
     """Fit a codec to sample float32 [S, dim], S >= 1, for a collection of about `num_embeddings_est` vectors.
@@ -50,14 +54,16 @@ def train_codec(
     partitions = num_partitions(num_embeddings_est, len(train), max_partitions)
     centroids = kmeans(train, partitions, kmeans_iterations, rng, device)
     centroids /= np.maximum(np.linalg.norm(centroids, axis=1, keepdims=True), 1e-12)  # as colbert-ai does
+    wanted = assignment == "coarse" or (assignment == "auto" and partitions >= COARSE_FROM)
+    cells = make_cells(centroids, seed, device) if wanted else None
     # A codec without buckets yet, for its nearest centroids; the centroids are rounded as they will be stored.
-    bare = Codec(centroids, np.zeros(2**nbits - 1), np.zeros(2**nbits), 0.0, renormalise)
+    bare = Codec(centroids, np.zeros(2**nbits - 1), np.zeros(2**nbits), 0.0, renormalise, cells)
     residuals = (held_out - bare.centroids[bare.nearest(held_out, device)]).ravel()
     average = float(np.abs(residuals).mean(dtype=np.float64))
     if len(residuals) > _RESIDUAL_VALUES:
         residuals = residuals[rng.integers(0, len(residuals), _RESIDUAL_VALUES)]
     cutoffs, weights = lloyd_max(residuals, nbits) if bucket_recipe == "lloyd-max" else quantile(residuals, nbits)
-    return Codec(centroids, cutoffs, weights, average, renormalise)
+    return Codec(centroids, cutoffs, weights, average, renormalise, cells)
 
 
 def quantile(residuals: np.ndarray, nbits: int) -> tuple[np.ndarray, np.ndarray]:

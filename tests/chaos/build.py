@@ -54,7 +54,7 @@ def main() -> int:
         home = open_home(options.out)
         plan = plan_of(options.corpus, "shards.documents=3", "split.size=60", *options.set)
         freeze_plan(plan, home)
-        connect(options.address, 3, 0)
+        connect(options.address, 3 if options.address == "local" else 1, 0)
         spec = SPEC.model_copy(update={"cpus": 1, "replicas": 2})
         tokenizer = resolve_model(SPEC.source)
         maker = "tests.chaos.build:SlowEncoder"

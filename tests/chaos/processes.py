@@ -63,6 +63,11 @@ class Driver:
         _, said = self.process.communicate(timeout=WAIT_S)
         return self.process.returncode, said
 
+    def succeed(self) -> None:
+        """It must: else what it said is shown."""
+        code, said = self.finish()
+        assert code == 0, said
+
     def clean(self) -> None:
         """Nothing of this driver is left running."""
         for process in [*self._started()]:

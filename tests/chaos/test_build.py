@@ -38,7 +38,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def undisturbed(corpus: Path) -> dict[str, str]:
     out = corpus.parent / "undisturbed"
     with driver(BUILD, corpus, out) as build:
-        assert build.finish()[0] == 0
+        build.succeed()
     return hashes(out)
 
 
@@ -46,7 +46,7 @@ def kill_driver(corpus: Path, out: Path, moment: Callable[[Driver], bool]) -> bo
     """False where the build was done before the moment came."""
     with driver(BUILD, corpus, out) as build:
         if not moment(build):
-            assert build.finish()[0] == 0
+            build.succeed()
             return False
         build.kill()
     return True
@@ -54,7 +54,7 @@ def kill_driver(corpus: Path, out: Path, moment: Callable[[Driver], bool]) -> bo
 
 def complete(corpus: Path, out: Path, undisturbed: dict[str, str]) -> None:
     with driver(BUILD, corpus, out) as build:
-        assert build.finish()[0] == 0
+        build.succeed()
     assert hashes(out) == undisturbed
     assert not list(out.glob("attempts/*"))
 
@@ -72,7 +72,7 @@ def test_a_worker_killed_in_each_of_two_steps(corpus: Path, undisturbed: dict[st
         killed = [build.wait_for(lambda: there(out, "plan.json")() and build.kill_worker("MapBatches"))]
         assert build.wait_for(there(out, "commit/shards/*.json"))
         killed.append(build.wait_for(lambda: build.kill_worker("MapWorker")))
-        assert build.finish()[0] == 0
+        build.succeed()
     assert killed == [True, True]
     assert hashes(out) == undisturbed
 
@@ -109,7 +109,7 @@ def test_many_workers_killed_in_one_build(corpus: Path, undisturbed: dict[str, s
             for count in (1, 3):
                 if build.wait_for(there(out, step, count)):
                     kills += build.kill_worker("MapBatches")
-        assert build.finish()[0] == 0
+        build.succeed()
     assert kills >= 4
     assert hashes(out) == undisturbed
 
@@ -117,8 +117,8 @@ def test_many_workers_killed_in_one_build(corpus: Path, undisturbed: dict[str, s
 def test_two_drivers_at_once_do_no_harm(corpus: Path, undisturbed: dict[str, str], tmp_path: Path) -> None:
     out = tmp_path / "index"
     with driver(BUILD, corpus, out) as one, driver(BUILD, corpus, out) as other:
-        assert one.finish()[0] == 0
-        assert other.finish()[0] == 0
+        one.succeed()
+        other.succeed()
     assert hashes(out) == undisturbed
 
 
@@ -139,7 +139,7 @@ def test_a_poison_shard_is_named_and_the_rest_finishes(tmp_path: Path, word: str
     # The codec's sample must not hold the poison: another corpus gives the codec and the passages.
     corpus, out = poisoned(tmp_path / "corpus", word), tmp_path / "index"
     with driver("tests.chaos.clean_sample", corpus, out) as build:
-        assert build.finish()[0] == 0
+        build.succeed()
     with driver(BUILD, corpus, out) as build:
         code, said = build.finish()
     assert code == 1
@@ -149,7 +149,7 @@ def test_a_poison_shard_is_named_and_the_rest_finishes(tmp_path: Path, word: str
     assert open_home(out).done("shards") == {f"{number:05}" for number in range(SHARDS)} - {"00002"}
     assert not (out / "MANIFEST.json").exists()
     with driver(BUILD, corpus, out, "--allow-missing") as build:
-        assert build.finish()[0] == 0
+        build.succeed()
     manifest = open_home(out).json("MANIFEST.json")
     assert [shard["shard"] for shard in manifest["missing"]] == ["00002"]
     assert reason in manifest["missing"][0]["reason"]

@@ -118,6 +118,9 @@ def test_a_corpus_that_is_not_there(tartan: Tartan, tmp_path: Path) -> None:
         ("encoder.role=answerer", "an index needs a late-interaction one"),
         ("encoder.role=nobody", "is not in profile embedded"),
         ("lexical.b=1.5", "lexical.b"),
+        ("dense.role=answerer", "dense.role 'answerer' is a vllm model; an index needs a sentence-transformers one"),
+        ("dense.role=nobody", "dense.role 'nobody' is not in profile embedded"),
+        ("dense.index=annoy", "dense.index"),
     ],
 )
 def test_an_index_setting_that_cannot_work(
@@ -168,6 +171,28 @@ def test_bm25_asked_of_an_index_without_it(tartan: Tartan, tmp_path: Path) -> No
     assert not (tmp_path / "run").exists()
 
 
+def test_dense_vectors_asked_of_an_index_without_them(tartan: Tartan, tmp_path: Path) -> None:
+    _index(tmp_path, "lexical.bm25=false")
+    questions = _questions(tmp_path / "q.jsonl", QUESTION)
+    options = ["--questions", questions, "--index", f"plaid={tmp_path / 'idx'}", "--out", tmp_path / "run"]
+    system = _system(tmp_path / "mine.yaml", RETRIEVE.replace("k: 3", "k: 3, method: dense"), ANSWER)
+    said = "has no dense vectors; search it with method: plaid or bm25, or build an index in another --out with --set"
+    _refused(tartan("answer", system, *options), said)
+    _refused(tartan("search", tmp_path / "idx", "a query", "--method", "dense"), said)
+    profile = tmp_path / "bare.yaml"
+    profile.write_text("models: {m: {engine: vllm, source: x}}\nroles: {answerer: m}\n")
+    lacking = "a search by dense needs role 'dense_retriever' (embedder), for which profile bare has nothing"
+    _refused(tartan("answer", system, *options, "--profile", profile), lacking)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_config_that_is_not_there(tartan: Tartan, tmp_path: Path) -> None:
+    _refused(
+        tartan("index", "nosuch", "--corpus", tmp_path, "--out", tmp_path / "idx"), "index 'nosuch' does not exist"
+    )
+    _refused(tartan("check", "nosuch"), "system 'nosuch' does not exist")
+
+
 def test_settings_of_another_method(tartan: Tartan, tmp_path: Path) -> None:
     system = _system(tmp_path / "mine.yaml", RETRIEVE.replace("k: 3", "k: 3, method: bm25, ndocs: 64"))
     _refused(tartan("check", system), "stage 1 (search)", "ndocs is a setting of method plaid")
@@ -216,6 +241,10 @@ def test_changes_of_an_index_that_cannot_be_made(tartan: Tartan, corpus: Path, t
 
 def test_files_that_are_no_run(tartan: Tartan, tmp_path: Path) -> None:
     _refused(tartan("score", tmp_path), "is not a run")
+    part = tmp_path / "run" / "answers" / "part-00000.parquet"
+    part.parent.mkdir(parents=True)
+    pq.write_table(pa.table({"id": ["jailbreak-01"]}), part)
+    _refused(tartan("score", tmp_path / "run", "--by", "kind"), "--by kind: give the question file too, --gold FILE")
     _refused(tartan("validate", tmp_path / "answers.jsonl"), "no such file")
 
 
@@ -226,7 +255,9 @@ def test_options_that_do_not_exist(tartan: Tartan) -> None:
     _refused(tartan("check", "hltcoe", "--profile", "enormous"), "enormous", "embedded")
 
 
-@pytest.mark.parametrize("command", ["demo", "doctor", "check", "index", "search", "answer", "score", "validate"])
+@pytest.mark.parametrize(
+    "command", ["demo", "doctor", "check", "plan", "index", "search", "answer", "hosts", "score", "validate"]
+)
 def test_help_has_an_example(tartan: Tartan, command: str) -> None:
     code, text = tartan(command, "--help")
     assert code == 0

@@ -79,6 +79,11 @@ def test_a_corpus_at_hand_is_sampled(tartan: Tartan, corpus: Path) -> None:
     assert any("no hours: give --tokens-per-second" in note for note in part["assumptions"])
 
 
+def test_what_is_left_out_of_an_index_with_dense_vectors_is_said(tartan: Tartan, corpus: Path) -> None:
+    values = _json(tartan("adobe", "--corpus", corpus, "--json"))
+    assert any(note.startswith("Left out: dense vectors") for note in values["assumptions"])
+
+
 def test_nothing_is_written_beside_the_corpus(tartan: Tartan, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = sorted(corpus.parent.rglob("*"))
     monkeypatch.chdir(corpus.parent)

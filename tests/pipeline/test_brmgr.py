@@ -14,7 +14,7 @@ SYSTEMS = ["brmgr", "brmgr-fid", "hyde-rerank"]
 
 
 class Index(StubSearcher):
-    """Per query four passages that bm25 and plaid rank differently; of "nothing" there is none."""
+    """Per query four passages, others by bm25 than by vectors; of "nothing" there is none."""
 
     def search(self, request: SearchRequest) -> list[list[dict[str, Any]]]:
         self.requests.append(request)

@@ -56,8 +56,8 @@ def test_a_searcher_is_opened_once_with_the_retriever(loads: list[Loaded], monke
 
     opened: list[tuple[Path, Any]] = []
 
-    def open_index(path: Path, encoder: Any, methods: Any) -> object:
-        assert tuple(methods) == ("plaid",)
+    def open_index(path: Path, encoder: Any, methods: Any, embedder: Any) -> object:
+        assert (tuple(methods), embedder) == (("plaid",), None)
         opened.append((path, encoder))
         return object()
 
@@ -70,18 +70,20 @@ def test_a_searcher_is_opened_once_with_the_retriever(loads: list[Loaded], monke
     assert opened[0][1] is opened[1][1] is loads[0]
 
 
-def test_an_index_searched_by_bm25_alone_loads_no_retriever(
+def test_a_retriever_is_loaded_for_the_methods_that_need_it(
     loads: list[Loaded], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import pipeline.plaid.index
 
-    opened: list[tuple[Any, Any]] = []
-    monkeypatch.setattr(
-        pipeline.plaid.index, "LocalSearcher", lambda path, encoder, methods: opened.append((encoder, methods))
-    )
+    opened: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(pipeline.plaid.index, "LocalSearcher", lambda path, *how: opened.append(how))
     LocalEnv(PROFILE, {"plaid": Path("a")}, {"plaid": ["bm25"]}).searcher("plaid")
-    assert opened == [(None, ["bm25"])]
+    assert opened == [(None, ["bm25"], None)]
     assert loads == []
+    profile = PROFILE.model_copy(update={"roles": {**PROFILE.roles, "dense_retriever": "minilm"}})
+    LocalEnv(profile, {"plaid": Path("a")}, {"plaid": ["dense"]}).searcher("plaid")
+    assert [model.spec.source for model in loads] == ["m"]
+    assert opened[1] == (None, ["dense"], loads[0])
 
 
 def test_close_shuts_engines_down_once(loads: list[Loaded]) -> None:

@@ -177,8 +177,11 @@ def test_stopped_pools_give_their_cpus_back() -> None:
 
 
 def test_demand_counts_a_shared_model_once() -> None:
-    assert demand(profile(), ["query_writer", "answerer"], 0) == (0.5, 0)
-    assert demand(profile(), ["query_writer", "answerer"], 2) == (0.5 + 0.25 + 2 * 2 * 0.25, 0)
-    assert demand(profile(), ["answerer"], 1, encoder=False) == (0.5 + 2 * 0.25, 0)
+    two, writing = {"a": ["plaid"], "b": ["bm25"]}, ["query_writer", "answerer"]
+    assert demand(profile(), writing, {}) == (0.5, 0)
+    assert demand(profile(), writing, two) == (0.5 + 0.25 + 2 * 2 * 0.25, 0)
+    assert demand(profile(), ["answerer"], {"a": ["bm25"]}) == (0.5 + 2 * 0.25, 0)
+    dense = profile(answerer="m", dense_retriever="e")
+    assert demand(dense, ["answerer"], {"a": ["dense", "bm25"]}) == (0.5 + 0.25 + 2 * 0.25, 0)
     gpus = ModelSpec(engine="vllm", source="x", gpus=0.5, replicas=3)
-    assert demand(Profile(models={"m": gpus}, roles={"answerer": "m"}), ["answerer"], 0) == (3, 1.5)
+    assert demand(Profile(models={"m": gpus}, roles={"answerer": "m"}), ["answerer"], {}) == (3, 1.5)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.dense.build import vectors_step
 from pipeline.lexical import build as lexical
 from pipeline.models.resolve import resolve_model
 from pipeline.plaid import build
@@ -18,8 +19,10 @@ from pipeline.plaid.plan import Plan, freeze_plan, make_plan
 from pipeline.plaid.publish import collection, publish_step
 from pipeline.profile import ModelSpec
 from pipeline.storage import Home, open_home, sha256_file
+from tests.pipeline.dense.shards import WordEmbedder
 
 SPEC = ModelSpec(engine="late-interaction", source="embedded:minilm-colbert")
+MINILM = ModelSpec(engine="sentence-transformers", source="embedded:minilm")
 DIM = 384
 
 
@@ -27,6 +30,13 @@ class StubEncoder:
     """One unit vector a word, the same for the same word everywhere."""
 
     dtype = "float32"
+    device = "cpu"
+
+    def tokenise_documents(self, texts: Sequence[str]) -> Sequence[str]:
+        return texts
+
+    def encode_tokens(self, tokens: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        return self.encode_documents(tokens)
 
     def encode_documents(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         vectors = [self._words(text) for text in texts]
@@ -62,7 +72,11 @@ def documents_of(count: int = 12) -> list[dict[str, Any]]:
 
 def plan_of(corpus: Path, *sets: str) -> Plan:
     config = load_index_config("default", str(corpus), ["shards.documents=4", "split.size=100", *sets])
-    return make_plan(config, SPEC)
+    return make_plan(config, SPEC, MINILM if config.dense.role else None)
+
+
+def dense_plan(corpus: Path, *sets: str) -> Plan:
+    return plan_of(corpus, "dense.role=dense_retriever", *sets)
 
 
 def build_index(plan: Plan, out: Path | Home, encoder: StubEncoder = StubEncoder()) -> dict[str, Any]:
@@ -83,6 +97,9 @@ def build_shards(plan: Plan, names: Sequence[str], home: Home, encoder: StubEnco
     wanted = collection(names, home)
     if plan.config.lexical.bm25:
         build_bm25(plan, wanted, home)
+    if plan.config.dense.role:
+        for name in names:
+            vectors_step(plan, name, home, WordEmbedder())
     return publish_step(plan, wanted, home)
 
 

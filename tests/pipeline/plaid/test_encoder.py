@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from pipeline.errors import InputError
 from pipeline.models.embedded import prepare
@@ -174,3 +175,44 @@ def test_batches_are_even_full_and_decided_by_lengths_alone() -> None:
     assert list(batches([], 20)) == []
     for batch in batches(lengths, 900):
         assert len(batch) == 1 or max(lengths[row] for row in batch) * len(batch) <= 900
+
+
+class SmallMemory:
+    """A forward pass on a device that has room for `room` padded tokens."""
+
+    def __init__(self, encoder: LateInteractionEncoder, room: int) -> None:
+        self.encoder, self.room = encoder, room
+        self.asked: list[int] = []
+
+    def __call__(self, ids: list[list[int]], widths: list[int], task: str) -> tuple[np.ndarray, np.ndarray]:
+        self.asked.append(len(widths) * max(widths))
+        if self.asked[-1] > self.room:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
+        return LateInteractionEncoder._forward(self.encoder, ids, widths, task)
+
+
+def test_out_of_memory_halves_the_batch_and_is_remembered(
+    encoder: LateInteractionEncoder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    texts = [f"text {'word ' * (n % 7)}" for n in range(40)]
+    vectors, doclens = encoder.encode_documents(texts)
+    memory = SmallMemory(encoder, room=100)
+    monkeypatch.setattr(encoder, "_forward", memory)
+    monkeypatch.setattr(encoder, "batch_tokens", 320)
+    with caplog.at_level(logging.WARNING):
+        found, lens = encoder.encode_documents(texts)
+    np.testing.assert_array_equal(lens, doclens)
+    np.testing.assert_allclose(found, vectors, atol=1e-4)
+    assert encoder.batch_tokens <= 100
+    assert sum(tokens > 100 for tokens in memory.asked) == 2  # 320 or a little less, its half; never again
+    assert "out of memory on cpu: from now on" in caplog.text
+    memory.asked.clear()
+    encoder.encode_documents(texts)
+    assert max(memory.asked) <= 100
+
+
+def test_no_memory_for_one_text_is_a_sentence(encoder: LateInteractionEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoder, "_forward", SmallMemory(encoder, room=8))
+    monkeypatch.setattr(encoder, "batch_tokens", 320)
+    with pytest.raises(InputError, match=r"memory of cpu is too small for one text of 23 tokens; .*split\.size"):
+        encoder.encode_documents(["short", "word " * 20])

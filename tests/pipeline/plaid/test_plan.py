@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -135,3 +136,14 @@ def test_titles_of_passages_in_characters_are_refused(corpus: Path) -> None:
     with pytest.raises(InputError, match=r"split\.unit"):
         load_index_config("default", str(corpus), ["split.unit=words"])
     assert IndexConfig().corpus.on_bad_file == "error"
+
+
+def test_other_versions_of_what_makes_vectors_are_refused_while_work_is_left(tmp_path: Path, corpus: Path) -> None:
+    home, plan = held(tmp_path, corpus), plan_of(corpus)
+    upgraded = replace(
+        plan, fingerprint={**plan.fingerprint, "versions": {**plan.fingerprint["versions"], "torch": "9"}}
+    )
+    with pytest.raises(InputError, match=r"was begun with versions\.torch = .*, now it is '9'"):
+        check_out(upgraded, home)
+    home.write("MANIFEST.json", b"{}")
+    check_out(upgraded, home)
