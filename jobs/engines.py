@@ -88,6 +88,10 @@ def join_cluster(variants: Sequence[Checked], address: str | None) -> None:
 
     wants = []
     for one in variants:
-        roles = {role for other in variants if other.profile == one.profile for role in other.system.roles()}
-        wants.append(demand(one.profile, roles, one.system.methods()))
+        alike = [other.system for other in variants if other.profile == one.profile]
+        methods: dict[str, set[Method]] = {}
+        for system in alike:
+            for index, ways in system.methods().items():
+                methods[index] = methods.get(index, set()) | ways
+        wants.append(demand(one.profile, {role for system in alike for role in system.roles()}, methods))
     connect(address, max(cpus for cpus, _ in wants), max(gpus for _, gpus in wants))

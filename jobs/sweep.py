@@ -167,10 +167,11 @@ def _manifests(
     for variant in plan.variants:
         system, profile = composed[variant.name]
         found[variant.name] = {}
-        for name, methods in system.methods().items():
-            retrievers = profile.retrievers(methods)
+        ways = system.methods()
+        retrievers = profile.retrievers(method for methods in ways.values() for method in methods)
+        encoder, embedder = (retrievers.get(role) for role in (RETRIEVER, DENSE_RETRIEVER))
+        for name, methods in ways.items():
             path = built[variant.name].get(name) or given[name]
-            encoder, embedder = retrievers.get(RETRIEVER), retrievers.get(DENSE_RETRIEVER)
             found[variant.name][name] = check_index(path, encoder, methods, embedder)
     return found
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pipeline.execute import Part, declared
 from pipeline.run import Run
@@ -59,7 +58,7 @@ def _filled(run: Run, table: pa.Table, one: Checked, done: int, depth: int, engi
         given = declared(one.system.stages[:done])
         for number, part in engine.run(one, one.system.stages[done:depth], run.parts(table), given):
             run.commit_part(number, part)
-    return pa.concat_tables([pq.read_table(run.part_path(number)) for number in run.numbers()])
+    return pa.Table.from_pylist(list(run.rows()), schema=declared(one.system.stages[:depth]))
 
 
 def _about(one: Checked) -> dict[str, Any]:

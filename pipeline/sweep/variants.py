@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pipeline.compose import System
 from pipeline.errors import InputError
-from pipeline.profile import RETRIEVER, Profile
+from pipeline.profile import Profile
 from pipeline.stage import Stage
 from pipeline.storage import to_json
 from pipeline.sweep.config import Variant
@@ -71,7 +71,7 @@ def shared_keys(variants: Sequence[Checked]) -> set[str]:
 def _content(stage: Stage, profile: Profile, indexes: Mapping[str, Any], models: Models) -> dict[str, Any]:
     """What a stage's outcome depends on, beside its input."""
     methods = stage.methods()
-    roles = [*stage.models(), *([RETRIEVER] if any("plaid" in ways for ways in methods.values()) else [])]
+    roles = [*stage.models(), *profile.retrievers(method for ways in methods.values() for method in ways)]
     return {
         "name": stage.name,
         "settings": stage.model_dump(mode="json", by_alias=True),  # files in it carry fingerprints
