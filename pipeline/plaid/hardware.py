@@ -83,11 +83,11 @@ def from_cluster(cluster: ClusterConfig, shape: EncoderShape | None, length: flo
 
 def measure(encoder: DocumentEncoder, texts: Sequence[str], lengths: np.ndarray, seconds: float) -> float:
     """Tokens read a second, encoding passages of `lengths` tokens for about `seconds`, after one batch to warm up."""
-    encoder.encode_documents(list(texts[:_TEXTS_AT_ONCE]))
+    encoder.encode_tokens(encoder.tokenise_documents(texts[:_TEXTS_AT_ONCE]))
     done, at, started = 0, 0, time.perf_counter()
     while True:
         batch = slice(at, at + _TEXTS_AT_ONCE)
-        encoder.encode_documents(list(texts[batch]))
+        encoder.encode_tokens(encoder.tokenise_documents(texts[batch]))
         done += int(lengths[batch].sum())
         at = at + _TEXTS_AT_ONCE if at + _TEXTS_AT_ONCE < len(texts) else 0
         if (spent := time.perf_counter() - started) >= seconds:

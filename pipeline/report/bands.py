@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 METHOD = "95% percentile bootstrap over questions (1,000 resamples, seed 0)"
 Curve = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def ratio_band(tops: Sequence[Sequence[float]], bottoms: Sequence[Sequence[float]], resamples: int = 1000) -> Curve:
+def ratio_band(tops: ArrayLike, bottoms: ArrayLike, resamples: int = 1000) -> Curve:
     """A curve of ratios of sums over questions, and its band: value, low, high, each float64 [points].
 
     `tops`, `bottoms`: [questions, points]; with bottoms of 1 the curve is a mean. The ratio of sums weighs a question

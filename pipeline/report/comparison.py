@@ -1,6 +1,7 @@
 """Several runs on the questions they share: who wins, question by question, and by how much on average."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from pipeline.report.draw import INK, PAPER, RULE, SERIES, canvas
 from pipeline.report.figure import Figure
@@ -16,7 +17,7 @@ def comparison_figures(runs: Sequence[Reported]) -> list[Figure]:
     if len(runs) < 2:
         return []
     first, *others = runs
-    rows = [
+    rows: list[tuple[Any, ...]] = [
         row
         for run in others
         for metric in first.metrics()

@@ -61,7 +61,9 @@ class Canvas:
     def labels(self, x: str, y: str, legend: bool, count: bool = False) -> None:
         """Names with units; `count`: the vertical axis counts things, in whole numbers."""
         if count:
-            self.axes.yaxis.get_major_locator().set_params(integer=True)
+            from matplotlib.ticker import MaxNLocator
+
+            self.axes.yaxis.set_major_locator(MaxNLocator(integer=True))
         self.axes.set_xlabel(x)
         self.axes.set_ylabel(y)
         if legend:  # above the axes, where it covers no data

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,7 @@ def _histogram(name: str, title: str, unit: str, caption: str, values: dict[str,
     counts = {run: np.histogram(v, edges)[0].tolist() for run, v in values.items()}
     with canvas(name) as drawn:
         for number, (run, count) in enumerate(counts.items()):
-            style = {"color": SERIES[number % len(SERIES)], "label": run}
+            style: dict[str, Any] = {"color": SERIES[number % len(SERIES)], "label": run}
             if len(counts) == 1:
                 drawn.axes.bar(edges[:-1], count, np.diff(edges) * 0.88, align="edge", **style)
             else:

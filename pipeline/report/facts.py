@@ -60,7 +60,7 @@ def _facts(run: Reported, row: Mapping[str, Any]) -> Facts:
         any(has(item["text"]) for item in found),
         any(has(item["text"]) for item in left),
         any(has(item["text"]) for item in sent),
-        bool(answer) and has(answer),
+        bool(answer) and has(str(answer)),
     )
     return Facts(
         documents=len({p["doc_id"] for p in found if p["doc_id"] is not None}) if run.retrieved else None,

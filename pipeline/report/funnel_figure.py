@@ -1,6 +1,6 @@
 """Where questions are lost: the gold answer retrieved, kept, in the prompt, in the answer."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from pipeline.report.figure import Figure
 from pipeline.scoring.intervals import wilson_interval
 
 
-def funnel_figures(runs: dict[str, Sequence[Facts]]) -> list[Figure]:
+def funnel_figures(runs: Mapping[str, Sequence[Facts]]) -> list[Figure]:
     """How many questions' gold answers reach each step without a gap; nothing where no gold answers are known."""
     known = {run: [f.gold_in for f in facts if f.gold_in is not None] for run, facts in runs.items()}
     known = {run: steps for run, steps in known.items() if steps}

@@ -203,7 +203,10 @@ def test_measuring_counts_the_tokens_of_what_was_encoded(monkeypatch: pytest.Mon
     class Encoder:
         dtype = "float32"
 
-        def encode_documents(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        def tokenise_documents(self, texts: Sequence[str]) -> Sequence[str]:
+            return texts
+
+        def encode_tokens(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
             Clock.now += len(texts) / 10  # ten passages a second
             return np.zeros((0, 1), np.float32), np.zeros(0, np.int32)
 

@@ -85,9 +85,9 @@ def test_runs_without_questions_or_in_which_all_failed(tmp_path: Path) -> None:
 def test_scores_that_were_written_are_taken_unless_they_are_of_other_questions(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", [row(0), row(1)])
     gold = [row(0, answers=["toucan"]), row(1, answers=["toucan"])]
-    score_rows(gold).to_parquet(folder / "scores.parquet")
+    score_rows(gold).to_files(folder / "scores.parquet")
     assert read_reported([folder])[0].values("containment") == [0, 0]
-    score_rows(gold[:1]).to_parquet(folder / "scores.parquet")
+    score_rows(gold[:1]).to_files(folder / "scores.parquet")
     assert read_reported([folder])[0].values("containment") == [1, 1]
 
 

@@ -26,7 +26,7 @@ def test_support(answer: str, supported: bool) -> None:
 
 def test_sentences_are_judged_one_by_one() -> None:
     judged = judged_sentences("Iceland is high. Bananas are blue. The Mississippi is long.", EVIDENCE)
-    assert judged == [("Iceland is high. ", False), ("Bananas are blue. ", False), ("The Mississippi is long.", True)]
+    assert judged == [("Iceland is high.", False), (" Bananas are blue.", False), (" The Mississippi is long.", True)]
     assert judged_sentences("", EVIDENCE) == []
     assert judged_sentences("Anything.", []) == [("Anything.", False)]
 
