@@ -66,6 +66,7 @@ def test_a_driver_killed(corpus: Path, undisturbed: dict[str, str], tmp_path: Pa
     complete(corpus, out, undisturbed)
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_each_of_two_steps(corpus: Path, undisturbed: dict[str, str], tmp_path: Path) -> None:
     out = tmp_path / "index"
     with driver(BUILD, corpus, out) as build:

@@ -61,6 +61,7 @@ def texts() -> tuple[list[str], list[str]]:
 
 
 @pytest.mark.timeout(1200)
+@pytest.mark.slow  # colbert-ai compiles its C++ first
 def test_same_ranking_as_index_scorer(texts: tuple[list[str], list[str]], tmp_path: Path) -> None:
     documents, questions = texts
     vectors, doclens = token_vectors(documents, None)
