@@ -47,7 +47,7 @@ class RequestCache:
             file.seek(offset)
             line = file.readline()
         try:
-            return Completion(**json.loads(line)["completion"])
+            return _completion(json.loads(line)["completion"])
         except (ValueError, KeyError, TypeError):  # torn, or written by another version of this program
             return None
 
@@ -135,3 +135,10 @@ class CachingEnv:
 
     def reader(self, role: str) -> Reader:
         return self._env.reader(role)
+
+
+def _completion(held: dict[str, Any]) -> Completion:
+    """The inverse of `asdict`, through JSON, which knows no tuples."""
+    others = tuple(_completion(other) for other in held.get("others", ()))
+    logprobs = held.get("logprobs")
+    return Completion(**{**held, "others": others, "logprobs": None if logprobs is None else tuple(logprobs)})

@@ -1,6 +1,7 @@
 """write_queries: search queries for a question, written by a language model."""
 
 from datetime import date as Date
+from re import fullmatch
 from typing import Annotated, Any, ClassVar
 
 import pyarrow as pa
@@ -13,7 +14,16 @@ from pipeline.prompts import PromptField, PromptUse
 from pipeline.schema import ITEM, STRINGS
 from pipeline.stage import Stage
 
-DateText = Annotated[str, BeforeValidator(lambda value: f"{value:%B %d, %Y}" if isinstance(value, Date) else value)]
+
+def _date_text(value: Any) -> Any:
+    """2025-05-12 as May 12, 2025; other words as they are. YAML's dates arrive as text where some library that was
+    imported has taken timestamps out of PyYAML's loader."""
+    if isinstance(value, str) and fullmatch(r"\d{4}-\d\d-\d\d", value):
+        value = Date.fromisoformat(value)
+    return f"{value:%B %d, %Y}" if isinstance(value, Date) else value
+
+
+DateText = Annotated[str, BeforeValidator(_date_text)]
 
 
 class WriteQueries(Stage):

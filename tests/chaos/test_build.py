@@ -133,7 +133,7 @@ def poisoned(folder: Path, word: str) -> Path:
 @pytest.mark.parametrize(
     ("word", "reason"),
     [
-        (POISON, "its worker died 3 times"),
+        pytest.param(POISON, "its worker died 3 times", marks=pytest.mark.slow),
         pytest.param(BAD, "ValueError: this text explodes", marks=pytest.mark.slow),
     ],
 )

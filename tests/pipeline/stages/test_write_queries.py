@@ -80,7 +80,7 @@ def test_one_batched_call_with_seeds_from_the_ids() -> None:
 
 def test_every_slot_reaches_the_prompt() -> None:
     llm = StubLLM(lambda request: "[]")
-    run(llm, "who?", passages=[hit(1, "alpha"), hit(2, "beta")], context="passages", n=3, date="May 12, 2025")
+    run(llm, "who?", passages=[hit(1, "alpha"), hit(2, "beta")], context="passages", n=3, date="2025-05-12")
     text = said(llm.batches[0][0])
     for part in ('"who?"', "Write 3 different", "May 12, 2025", "alpha\n\nbeta", '["query 1", "query 2", "query 3"]'):
         assert part in text
