@@ -122,7 +122,9 @@ def _resources() -> Iterator[Finding]:
         f"{memory:.0f} GiB",
         "" if enough else "the embedded profile takes about 8 GiB: set models.smollm2.kv_cache_gib=1",
     )
-    cache = Path(os.environ.get("TARTAN_CACHE", Path.home() / ".cache" / "tartan"))
+    from pipeline.storage.cache import cache_root
+
+    cache = cache_root()
     home = next(folder for folder in (cache, *cache.parents) if folder.exists())
     writable = os.access(home, os.W_OK)
     free = shutil.disk_usage(home).free / GIB

@@ -161,7 +161,7 @@ def judge_of(role: str | None, profile_name: str, sets: Sequence[str]) -> "Itera
     if role is None:
         yield None
         return
-    from jobs.answer import MODEL_IDENTITY
+    from jobs.answer import model_identity
     from pipeline.compose import load_profile
     from pipeline.errors import InputError
     from pipeline.local import LocalEnv
@@ -170,10 +170,10 @@ def judge_of(role: str | None, profile_name: str, sets: Sequence[str]) -> "Itera
     if role not in profile.roles or "llm" not in profile.model(role).kinds:
         able = [name for name in profile.roles if "llm" in profile.model(name).kinds]
         raise InputError(f"--judge {role}: no role of profile {profile.name} that generates; there: {', '.join(able)}")
-    spec = profile.model(role).model_dump()
+    spec = model_identity(profile.model(role))
     env = LocalEnv(profile, {})
     try:
-        yield JudgeModel(env, role, {key: spec[key] for key in MODEL_IDENTITY})
+        yield JudgeModel(env, role, spec)
     finally:
         env.close()
 

@@ -222,11 +222,11 @@ def _no_model() -> Any:
 def _checked(
     variant: Variant, composed: "tuple[System, Profile]", manifests: dict[str, Manifest], tables: dict[str, pa.Table]
 ) -> Checked:
-    from jobs.answer import MODEL_IDENTITY
+    from jobs.answer import model_identity
     from pipeline.sweep.variants import checked
 
     def model(profile: Profile, role: str) -> dict[str, Any]:
-        return profile.model(role).model_dump(include=set(MODEL_IDENTITY))
+        return model_identity(profile.model(role))
 
     system, profile = composed
     identities = {name: manifest.identity() for name, manifest in manifests.items()}

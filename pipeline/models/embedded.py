@@ -7,7 +7,6 @@ every file). It is checked on every use, rebuilt when damaged, and two processes
 import importlib.util
 import json
 import logging
-import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from pipeline.errors import InputError
+from pipeline.storage.cache import cache_root
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ MINILM_TOKENS = 512  # position embeddings of all-MiniLM-L6-v2
 
 def cache_folder() -> Path:
     """Where prepared models live: `$TARTAN_CACHE/models`, by default `~/.cache/tartan/models`."""
-    return Path(os.environ.get("TARTAN_CACHE") or Path.home() / ".cache" / "tartan").expanduser() / "models"
+    return cache_root() / "models"
 
 
 def prepare(name: str, verify: bool = False) -> Path:

@@ -15,9 +15,14 @@ WAIT_S = 3600  # for another process of this node that downloads the same folder
 TRIES = 3  # at a file that arrives with another sha256
 
 
+def cache_root() -> Path:
+    """What Tartan keeps on a node: `$TARTAN_CACHE`, by default `~/.cache/tartan`; perhaps not there yet."""
+    return Path(os.environ.get("TARTAN_CACHE") or Path.home() / ".cache" / "tartan").expanduser()
+
+
 def node_folder(name: str) -> Path:
-    """`$TARTAN_CACHE/<name>`, by default `~/.cache/tartan/<name>`, made."""
-    folder = Path(os.environ.get("TARTAN_CACHE") or Path.home() / ".cache" / "tartan").expanduser() / name
+    """The folder `name` of the node's cache, made."""
+    folder = cache_root() / name
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

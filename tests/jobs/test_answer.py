@@ -8,30 +8,17 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import pipeline.local
-from jobs.cli import main
 from pipeline.scoring.run import read_run
+from tests.jobs.conftest import Tartan
 from tests.jobs.stub_answer import use
 
-Tartan = Callable[..., tuple[int, str]]
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def tartan(capsys: pytest.CaptureFixture[str]) -> Tartan:
-    def run(*arguments: object) -> tuple[int, str]:
-        with pytest.raises(SystemExit) as stopped:
-            main([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return int(stopped.value.code or 0), said.err + said.out
-
-    return run
 
 
 def asked(path: Path, ids: list[str], word: str = "") -> Path:

@@ -1,31 +1,18 @@
 """Bad input gets one clear sentence and exit code 2, before anything starts; nothing is written."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.cli import main
+from tests.jobs.conftest import Tartan
 from tests.pipeline.plaid.small_index import build_index, documents_of, plan_of, write_corpus
 
-Tartan = Callable[..., tuple[int, str]]
 QUESTION = {"id": "q1", "question": "What is it?"}
 RETRIEVE = "- search: {index: plaid, k: 3, queries: question, into: passages}"
 ANSWER = "- answer: {llm: answerer, prompt: report, evidence: passages, max_words: 50}"
-
-
-@pytest.fixture
-def tartan(capsys: pytest.CaptureFixture[str]) -> Tartan:
-    def run(*arguments: object) -> tuple[int, str]:
-        with pytest.raises(SystemExit) as stopped:
-            main([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return int(stopped.value.code or 0), said.err + said.out
-
-    return run
 
 
 def _questions(path: Path, *rows: dict) -> Path:

@@ -2,15 +2,14 @@
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
+from pipeline.storage.cache import node_folder
 from tests.benchmarks.index.assignment import assignment
 from tests.benchmarks.index.bench import DATA, Bench, Figure, machine
 from tests.benchmarks.index.build_time import build, size
@@ -41,8 +40,7 @@ def main() -> int:
     if not DATA.is_dir():
         print(f"bench-index needs the collections vaswani and xquad-en in {DATA}", file=sys.stderr)
         return 2
-    cache = Path(os.environ.get("TARTAN_CACHE") or Path.home() / ".cache" / "tartan") / "bench-index"
-    cache.mkdir(parents=True, exist_ok=True)
+    cache = node_folder("bench-index")
     bench = Bench(cache, given.documents, given.fresh, given.runs)
     kept = cache / f"figures-{given.documents or 'all'}.json"
     figures = json.loads(kept.read_text())["figures"] if kept.exists() else {}

@@ -14,14 +14,13 @@ from pipeline.corpus.location import find_files, is_damage, list_folder, open_fi
 from pipeline.corpus.read import corpus_files, read_rows
 from pipeline.errors import InputError
 from tests.pipeline.corpus.hub import REPO, hub
-from tests.seaweedfs import S3Server, s3_server
+from tests.seaweedfs import S3Server
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    with s3_server(tmp_path_factory.mktemp("s3")) as server:
-        server.client().create_bucket(Bucket="docs")
-        yield server
+def server(s3_endpoint: S3Server) -> S3Server:
+    s3_endpoint.client().create_bucket(Bucket="docs")
+    return s3_endpoint
 
 
 @pytest.fixture
