@@ -33,12 +33,14 @@ PER_DOCUMENT = ("passages",)  # steps whose progress is counted in documents; th
 
 @dataclass
 class Job:
-    """One build: what it is to do, and what has failed so far (shard -> reason)."""
+    """One build: what it is to do, and what has failed so far (shard -> reason). Not `partial`: a failure ends it with
+    its step, for what follows would be that of another collection."""
 
     plan: Plan
     home: Home
     live: Live
     tries: int = TRIES
+    partial: bool = False
     failed: dict[str, str] = field(default_factory=dict)
 
     def shards(
@@ -48,6 +50,7 @@ class Job:
 
         By at most so many `actors`, which set themselves up once, or by tasks, whose processes Ray keeps for the next
         step; each holds `held`. There are as many at a time as the cluster has room for, with nodes that join later.
+        Raises as `stop_if_failed` does, unless the build may be partial.
         """
         done = self.home.done(step)
         missing = [name for name in names if name not in done or self._damaged(f"{step}/{name}")]
@@ -56,6 +59,8 @@ class Job:
         with self.live.step(step, total - sum(units[name] for name in missing), total):
             if missing:
                 self._run(step, missing, work, held, actors)
+        if not self.partial:
+            self.stop_if_failed(step, names)
 
     def _run(
         self, step: str, missing: Sequence[str], work: workers.Work, held: dict[str, Any], actors: int | None
@@ -133,29 +138,21 @@ def build(
     `allow_missing`: shards that fail are left out, and the manifest says so. Raises UnfinishedError naming the shards
     that failed, each with its reason; the others are committed.
     """
-    job = Job(plan, home, Live(watch), tries)
+    job = Job(plan, home, Live(watch), tries, partial=allow_missing)
     names = collection(names, home, drop)
     cpu = {"num_cpus": 1}
     job.shards("passages", names, workers.Passages(plan, home, tokenizer), cpu)
-    if not allow_missing:
-        job.stop_if_failed("passages", names)  # the codec's sample would not be that of the whole collection
     bm25 = plan.config.lexical.bm25
     if bm25:
         job.shards("lexical", job.without_failed(names), workers.Postings(plan, home), cpu)
-        if not allow_missing:
-            job.stop_if_failed("lexical", names)
     held: dict[str, Any] = {"num_cpus": spec.cpus, "num_gpus": spec.gpus}
     _codec(job, names, spec, maker, held)
     encoder = workers.Encode(plan, home, spec, maker)
     job.shards("shards", job.without_failed(names), encoder, held, spec.replicas)
-    if not allow_missing:
-        job.stop_if_failed("shards", names)
     if dense is not None:
         held = {"num_cpus": dense.cpus, "num_gpus": dense.gpus}
         embedder = workers.Vectors(plan, home, dense, maker)
         job.shards("vectors", job.without_failed(names), embedder, held, dense.replicas)
-        if not allow_missing:
-            job.stop_if_failed("vectors", names)
     if bm25:
         build_statistics(job, job.without_failed(names))
     return publish_step(plan, names, home, job.failed, drop, partial=allow_missing)
