@@ -49,7 +49,7 @@ def score(
 
     Writes RUN/scores.parquet (the table) and RUN/question-scores.parquet (every question), both as .csv too,
     RUN/qrels.txt, and RUN/costs.parquet: calls, tokens and seconds of every question in every stage. With several runs,
-    compares each to the first: paired bootstrap, McNemar or randomization test, Holm.
+    shows them side by side and compares each to the first: paired bootstrap, McNemar or randomization test, Holm.
 
     Examples:
 
@@ -66,6 +66,7 @@ def score(
     from pipeline.errors import InputError
     from pipeline.scoring.compare import compare_runs, comparison_table, same_questions
     from pipeline.scoring.run import read_run
+    from pipeline.scoring.side_by_side import side_by_side
 
     names = [str(run) for run in runs]
     if len(set(names)) < len(names):
@@ -85,6 +86,7 @@ def score(
     if as_json:
         print(json.dumps(table.to_pylist(), indent=2))
     else:
+        Console().print(side_by_side(tables))
         Console().print(comparison_table(table))
     return 0
 
