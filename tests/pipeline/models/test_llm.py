@@ -102,6 +102,8 @@ def test_several_samples_are_those_of_the_following_seeds(llm: VllmEngine) -> No
     assert [sample.prompt_tokens > 0 for sample in samples] == [True, False, False]
     assert all(0 < sample.generated_tokens <= 12 for sample in samples)
     assert several.seconds >= several.queue_s >= 0
+    assert several.device_s is not None
+    assert several.device_s > 0
 
 
 @pytest.mark.slow
