@@ -112,6 +112,7 @@ class Job:
         `engines`: pools that several jobs share, and that stay; none: the job starts its own and stops them.
         Raises KeyboardInterrupt at SIGINT or SIGTERM; what was committed stays.
         """
+        self.folder.begin()
         if self.folder.resumed:
             say(self.folder.progress())
         if not self.folder.is_complete():
