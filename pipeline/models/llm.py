@@ -244,6 +244,9 @@ def _arguments(spec: ModelSpec, folder: Path) -> dict[str, Any]:
         # Compiling had not ended after three minutes of two busy cores. Without it, and with a cache of a stated size,
         # vLLM skips its warm-up run too.
         arguments |= {"enforce_eager": True, "kv_cache_memory_bytes": spec.kv_cache_gib << 30}
+        # After a part of a seeded request's prompt vLLM (0.32) rewinds the request's generator, which a CPU's cannot:
+        # the engine dies. And without the rewinding an answer would depend on how its prompt was cut, so on neighbours.
+        arguments["enable_chunked_prefill"] = False
     return arguments | spec.engine_options
 
 
