@@ -1,19 +1,32 @@
 """`tartan answer`: a question set through a system, on Ray or in this process."""
 
 import json
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
 import typer
 from rich.console import Console
 
 from jobs.answer_bars import AnswerBars
-from jobs.options import AddressOption, JsonOption, ProfileOption, QuietOption, SetOption, duration, named_indexes
+from jobs.options import (
+    AddressOption,
+    Executor,
+    ExecutorOption,
+    IndexOption,
+    JsonOption,
+    PartSizeOption,
+    ProfileOption,
+    QuietOption,
+    Say,
+    SetOption,
+    duration,
+    named_indexes,
+    saying,
+)
 from jobs.stopping import Work, stoppable
 from pipeline.compose import System
 from pipeline.deadline import Policy, unanswered
@@ -26,9 +39,6 @@ from pipeline.run import PART_SIZE, Run
 if TYPE_CHECKING:
     from ray_cluster.pools import RayEnv
 
-Executor = Literal["ray", "local"]
-Say = Callable[[str], None]
-
 
 def answer(
     system: Annotated[str, typer.Argument(help="System config: a name (configs/systems) or a file.")],
@@ -37,17 +47,13 @@ def answer(
         typer.Option("--questions", help="Question file or hf-dataset:NAME; several are one set, shared ones once."),
     ],
     out: Annotated[Path, typer.Option("--out", help="Folder of the run.")],
-    indexes: Annotated[
-        list[str], typer.Option("--index", metavar="NAME=PATH", help="An index the system searches.")
-    ] = [],  # noqa: B006
+    indexes: IndexOption = [],  # noqa: B006
     profile: ProfileOption = "embedded",
     sets: SetOption = [],  # noqa: B006 - typer reads the defaults, nobody changes them
     id_column: Annotated[str, typer.Option(help="What the question file calls the ids.")] = "id",
     question_column: Annotated[str, typer.Option(help="What it calls the questions.")] = "question",
-    executor: Annotated[Executor, typer.Option(help="ray, or local: everything in this process.")] = "ray",
-    part_size: Annotated[
-        int, typer.Option(min=1, help="Questions of one part, the unit that is committed.")
-    ] = PART_SIZE,
+    executor: ExecutorOption = "ray",
+    part_size: PartSizeOption = PART_SIZE,
     deadline: Annotated[
         str | None, typer.Option(metavar="TIME", help="Stop generating after 110m, 1h50m, 90s; the rest is filled in.")
     ] = None,
@@ -73,11 +79,10 @@ def answer(
     """
     started = time.monotonic()
     until = Deadline(started + duration("--deadline", deadline), deadline, deadline_policy) if deadline else None
-    say: Say = (lambda text: None) if quiet or as_json else (lambda text: print(text, file=sys.stderr))
     columns = {"id_column": id_column, "question_column": question_column}
     job = prepare(system, questions, indexes, profile, sets, out, executor, address, part_size, **columns)
     with AnswerBars(quiet or as_json) as bars:
-        finished = job.run(say, bars, until)
+        finished = job.run(saying(quiet, as_json), bars, until)
     failed = job.folder.failed_rows()
     if as_json:
         print(json.dumps({"run": str(out), **finished, "errors": failed}))

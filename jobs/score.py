@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from jobs.options import JsonOption, ProfileOption, SetOption
+from jobs.options import JsonOption, JudgeOption, ProfileOption, SetOption
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,9 +33,7 @@ def score(
     metrics: Annotated[
         list[str], typer.Option("--metric", help="Retrieval measure of ir-measures, such as nDCG@3; may be repeated.")
     ] = [],  # noqa: B006 - typer reads the defaults, nobody changes them
-    judge: Annotated[
-        str | None, typer.Option(metavar="ROLE", help="Role of the profile that grades the answers.")
-    ] = None,
+    judge: JudgeOption = None,
     claims: Annotated[
         Path | None, typer.Option(help="Claims of the gold answers, JSONL; else the judge finds them.")
     ] = None,

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from pipeline import storage
 from pipeline.cost import question_costs, stage_costs
-from pipeline.errors import InputError, UnfinishedError
+from pipeline.errors import InputError, UnfinishedError, some
 from pipeline.parts import Row, is_undone, out_of_time, part_name, read_part
 from pipeline.provenance import git_commit, versions
 
@@ -216,8 +216,7 @@ def _refuse_other_contents(folder: Path) -> None:
     # A manifest's temporary file is what a run killed in its first moment leaves.
     others = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith(".manifest.json."))
     if others:
-        held = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
-        raise InputError(f"output folder {folder} holds something else: {held}; choose another --out")
+        raise InputError(f"output folder {folder} holds something else: {some(others)}; choose another --out")
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
