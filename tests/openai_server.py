@@ -26,13 +26,15 @@ class Fault:
 
 class OpenAIServer(ThreadingHTTPServer):
     """Answers a chat with its last message reversed; `faults` are used up first, one a chat. `poison`: message -> the
-    fault it always gets. `seen`: the bodies of chats; `tries`: their times."""
+    fault it always gets. `uncounted`: faults that counting tokens meets first. `seen`: the bodies of chats; `tries`:
+    their times."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.faults: list[Fault] = []
+        self.uncounted: list[Fault] = []
         self.poison: dict[str, Fault] = {}
         self.seen: list[dict[str, Any]] = []
         self.tries: list[float] = []
@@ -83,6 +85,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         if self.path == "/tokenize":
+            if self.server.uncounted:
+                self._send(self.server.uncounted.pop(0))
+                return
             count = sum(len(message["content"].split()) for message in body["messages"])
             missing = Fault(404, b'{"detail": "Not Found"}')
             self._send(Fault(200, json.dumps({"count": count}).encode()) if self.server.tokenizes else missing)

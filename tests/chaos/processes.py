@@ -1,19 +1,21 @@
 """Starting drivers, waiting for moments, killing processes for real, and leaving none behind."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 MARK = "TARTAN_CHAOS"  # in the environment of everything a driver starts
-WAIT_S = 180  # for any one thing: nothing here may hang
+WAIT_S = 300  # for any one thing: nothing here may hang
 
 
 class Driver:
@@ -48,15 +50,11 @@ class Driver:
 
     def kill_worker(self, doing: str) -> bool:
         """SIGKILL to one Ray worker whose title has `doing` ("Encode"); False where there is none now."""
-        for process in self._started():
-            try:
-                title = " ".join(process.cmdline())
-                if title.startswith("ray::") and doing in title:
-                    process.kill()
-                    return True
-            except psutil.Error:
-                continue
-        return False
+        return kill_one(self._started(), rf"ray::.*{doing}")
+
+    def kill_service(self, name: str) -> bool:
+        """SIGKILL to a process of the driver's own cluster that is no worker: gcs_server, raylet."""
+        return kill_one(self._started(), rf"\S*/{name}\b")
 
     def finish(self) -> tuple[int, str]:
         """Exit code and stderr."""
@@ -92,6 +90,26 @@ def driver(module: str, *arguments: object, env: dict[str, str] | None = None) -
         yield started
     finally:
         started.clean()
+
+
+def kill_one(processes: Iterable[psutil.Process], title: str) -> bool:
+    """SIGKILL to the first of these whose command line starts with this pattern; False where there is none now."""
+    for process in processes:
+        try:
+            if re.match(title, " ".join(process.cmdline())):
+                process.kill()
+                return True
+        except psutil.Error:
+            continue
+    return False
+
+
+def workers(node: Any) -> list[psutil.Process]:
+    """Of a `ray.cluster_utils.Cluster`'s node: the processes that its raylet has started."""
+    try:
+        return psutil.Process(node.all_processes["raylet"][0].process.pid).children(recursive=True)
+    except psutil.Error:
+        return []
 
 
 def there(out: Path, pattern: str, count: int = 1) -> Callable[[], bool]:

@@ -1,6 +1,5 @@
 """Nodes of a cluster that join and die while a build runs: shards in hand are done elsewhere, same bytes."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +9,6 @@ from tests.chaos.processes import driver, there
 from tests.pipeline.plaid.small_index import documents_of, hashes, write_corpus
 
 BUILD = "tests.chaos.build"
-
-
-@pytest.fixture
-def cluster() -> Iterator[Any]:
-    """A head that holds no workers; the tests add and kill the others."""
-    from ray.cluster_utils import Cluster
-
-    started = Cluster(initialize_head=True, connect=False, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    yield started
-    started.shutdown()
 
 
 @pytest.mark.slow

@@ -229,6 +229,24 @@ def test_tokens_are_counted_by_the_server_or_estimated(connect: Any, server: Ope
     assert llm.count_tokens(messages) == 22, "asked once only"
 
 
+@pytest.mark.parametrize("fault", [Fault(429), Fault(500), Fault(silent_s=1.0), *GARBAGE])
+def test_counting_and_starting_are_tried_again_too(fault: Fault, connect: Any, server: OpenAIServer) -> None:
+    llm = connect(timeout_s=0.3)
+    server.uncounted = [fault, fault]
+    assert llm.count_tokens([{"role": "user", "content": "one two three"}]) == 3
+    assert server.uncounted == []
+    server.models = fault
+    with pytest.raises(InputError, match=r"does not answer: .* is base_url right, and the server up\?"):
+        connect(timeout_s=0.3)
+
+
+def test_counting_that_fails_for_good_ends_the_job(connect: Any, server: OpenAIServer) -> None:
+    llm = connect(patience_s=0.3)
+    server.uncounted = [Fault(500)] * 99
+    with pytest.raises(EngineError, match=r"model 'tiny' at .* does not count tokens: HTTP 500"):
+        llm.count_tokens([{"role": "user", "content": "one"}])
+
+
 def test_the_key_stays_secret(
     connect: Any, server: OpenAIServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
