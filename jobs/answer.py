@@ -30,13 +30,13 @@ from jobs.options import (
 from jobs.stopping import Work, stoppable
 from pipeline.compose import System
 from pipeline.deadline import Policy, unanswered
-from pipeline.env import Env
 from pipeline.plaid.manifest import Manifest
 from pipeline.profile import DENSE_RETRIEVER, RETRIEVER, ModelSpec, Profile
 from pipeline.request_cache import CachingEnv
 from pipeline.run import PART_SIZE, Run
 
 if TYPE_CHECKING:
+    from pipeline.local import LocalEnv
     from ray_cluster.pools import RayEnv
 
 
@@ -126,6 +126,7 @@ class Job:
         return self.folder.finish()
 
     def _answer(self, say: Say, bars: AnswerBars, deadline: Deadline | None, engines: "RayEnv | None") -> None:
+        env: RayEnv | LocalEnv
         env, close, run_parts = self._on_ray(say, engines) if self.executor == "ray" else self._here()
         models = {role: model_identity(self.profile.model(role)) for role in self.system.roles()}
         remembering = CachingEnv(env, self.folder.folder / "requests", models)
@@ -140,7 +141,7 @@ class Job:
 
         work = Work(step)
         try:
-            bars.begin(self.table.num_rows, self.folder.rows_to_do())
+            bars.begin(self.table.num_rows, self.folder.rows_to_do(), env.engines)
             if not work.wait(deadline.at if deadline else None, bars.show) and deadline:
                 self._fill(say, deadline)
                 self.folder.finish()  # before anything is shut down, which may take its time
@@ -157,7 +158,7 @@ class Job:
             filled += part.num_rows * self.folder.commit_part(number, rows)
         say(f"deadline ({deadline.limit}): {filled} questions were not reached and are filled in ({deadline.policy})")
 
-    def _here(self) -> tuple[Env, Callable[[], None], Any]:
+    def _here(self) -> tuple["LocalEnv", Callable[[], None], Any]:
         from pipeline.execute import run_local
         from pipeline.local import LocalEnv
 
@@ -165,7 +166,7 @@ class Job:
         env = LocalEnv(self.profile, places, self.system.methods())
         return env, env.close, run_local
 
-    def _on_ray(self, say: Say, engines: "RayEnv | None") -> tuple[Env, Callable[[], None], Any]:
+    def _on_ray(self, say: Say, engines: "RayEnv | None") -> tuple["RayEnv", Callable[[], None], Any]:
         from ray_cluster.execute import run_on_ray
         from ray_cluster.pools import RayEnv
 
