@@ -8,10 +8,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from pipeline.plaid.meter import Counts
+from pipeline.plaid.meter import Counts, step_name
 
 HEARTBEAT_S = 30.0
-NAMES = {"shards": "encode", "vectors": "embed", "lexical": "terms"}  # what users call a step, where it is not its name
 
 
 class Bars:
@@ -52,7 +51,7 @@ class BuildBars(Bars):
         self._started = self._said = time.monotonic()
 
     def begin(self, step: str, done: int, total: int) -> None:
-        self._step = NAMES.get(step, step.partition("/")[0])
+        self._step = step_name(step)
         self._unit = "documents" if step == "passages" else "passages"
         self._done, self._total = done, total
         self._started = self._said = time.monotonic()

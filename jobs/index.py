@@ -59,9 +59,8 @@ def index(
         given = [name for name, value in (("CONFIG", config), ("--corpus", corpus), ("--set", sets)) if value]
         if given or (add and drop):
             one, other = given[0] if given else "--drop-shard", "--add" if add else "--drop-shard"
-            raise InputError(
-                f"{one} does not go with {other}: the index keeps its own settings, and a command makes one change"
-            )
+            why = "the index keeps its own settings" if given else "a command makes one change"
+            raise InputError(f"{one} does not go with {other}: {why}")
         summary = change_index(out, add, drop, profile, address, allow_missing, quiet=hush)
     else:
         summary = build_index(config, corpus, out, profile, sets, address, allow_missing, quiet=hush)
@@ -77,7 +76,8 @@ def index(
         for kind, found in summary["problems"].items():
             console.print(f"  {kind}: {found['count']}, for example {', '.join(found['ids'][:3])} (report.json)")
         for file in summary["bad_files"]:
-            console.print(f"  left out: {file['path']} ({file['reason']})")
+            lost = "" if file["documents"] is None else f", {counted(file['documents'], 'document')} of it"
+            console.print(f"  left out: {file['path']}{lost} ({file['reason']})", markup=False)
         for shard in summary["missing"]:
             console.print(f"  missing: shard {shard['shard']} ({shard['documents']} documents): {shard['reason']}")
     return 1 if summary["missing"] else 0

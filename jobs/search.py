@@ -76,7 +76,7 @@ def search(
             table.add_row(
                 str(hit["rank"] + 1), f"{hit['score']:.3f}", hit["doc_id"], text[:240] + "…" * (len(text) > 240)
             )
-        console.print(table)
+        console.print(table if hits else f"{query}\n  no passage was found", markup=False)
     return 0
 
 

@@ -81,7 +81,7 @@ class Postings(Work):
     def __call__(self, shard: str, meter: Meter) -> None:
         from pipeline.lexical.build import postings_step
 
-        meter.count(passages=postings_step(self.plan, shard, self.home)["passages"])
+        postings_step(self.plan, shard, self.home, meter)
 
 
 class Weights(Work):
@@ -94,8 +94,7 @@ class Weights(Work):
     def __call__(self, shard: str, meter: Meter) -> None:
         from pipeline.lexical.build import weights_step
 
-        weights_step(self.plan.config.lexical, self._key, shard, self.home)
-        meter.count(passages=self.home.need(f"passages/{shard}")["passages"])
+        weights_step(self.plan.config.lexical, self._key, shard, self.home, meter)
 
 
 class Vectors(Work):
@@ -149,5 +148,7 @@ def codec(plan: Plan, home: Home, spec: ModelSpec, maker: str, shards: Sequence[
     from pipeline.plaid.build import codec_step
 
     meter = Meter(tell)
-    codec_step(plan, home, imported(maker)(spec), shards, meter)
+    with meter("load the model"):
+        encoder = imported(maker)(spec)
+    codec_step(plan, home, encoder, shards, meter)
     meter.save(home, "codec", "all")

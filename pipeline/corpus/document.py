@@ -37,22 +37,25 @@ class Columns:
 @dataclass(frozen=True)
 class CorpusFile:
     """One file: absolute path or address, size in bytes, rows in all, rows of each row group, and the optional columns
-    it has. `offsets`, where not empty, says at which byte of the (uncompressed) file each row group starts."""
+    it has. `digest` is of its contents (Parquet: of its footer, which has sizes and statistics of all columns), 64 bit.
+    `offsets`, where not empty, says at which byte of the (uncompressed) file each row group starts."""
 
     path: str
     size: int
     rows: int
     row_groups: list[int]
+    digest: str
     offsets: tuple[int, ...] = ()
     optional: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class BadFile:
-    """A file that was left out of a corpus, and why."""
+    """A file that was left out of a corpus, or the part of it that was, and why. `documents`: how many, if known."""
 
     path: str
     reason: str
+    documents: int | None = None
 
 
 NAMED = 8  # damaged files in one sentence

@@ -7,6 +7,7 @@ is decompressed up to there and not parsed.
 import io
 import json
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import Any
 
 import pyarrow as pa
@@ -31,7 +32,9 @@ class JsonLines:
         offsets: list[int] = []
         keys: dict[str, None] = {}
         position = rows = number = 0
+        digest = sha256()
         for number, line in enumerate(_lines(path, 0)):
+            digest.update(line)
             if number % _LINES == 0:
                 groups.append(0)
                 offsets.append(position)
@@ -47,7 +50,8 @@ class JsonLines:
             for setting, name in (("text", columns.text), ("id", columns.id)):
                 if name not in keys:
                     raise missing_column(path, setting, name, list(keys))
-        return CorpusFile(path, size, rows, groups, tuple(offsets), tuple(columns.there(list(keys))))
+        there = tuple(columns.there(list(keys)))
+        return CorpusFile(path, size, rows, groups, digest.hexdigest()[:16], tuple(offsets), there)
 
     def rows(
         self, path: str, row_group: int, start: int, stop: int, columns: Columns, offset: int

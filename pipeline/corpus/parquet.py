@@ -1,6 +1,7 @@
 """Parquet files, read a few rows at a time whatever the size of their row groups."""
 
 from collections.abc import Iterator
+from hashlib import sha256
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,11 +26,12 @@ class Parquet:
         try:
             with open_file(path) as source, pq.ParquetFile(source) as file:
                 meta, schema = file.metadata, file.schema_arrow
+                digest = sha256(_footer(source)).hexdigest()[:16]
         except (pa.ArrowException, OSError) as problem:
             raise _as_bad(path, size, problem) from problem
         check_columns(path, schema, columns)
         groups = [meta.row_group(number).num_rows for number in range(meta.num_row_groups)]
-        return CorpusFile(path, size, sum(groups), groups, optional=tuple(columns.there(schema.names)))
+        return CorpusFile(path, size, sum(groups), groups, digest, optional=tuple(columns.there(schema.names)))
 
     def rows(
         self, path: str, row_group: int, start: int, stop: int, columns: Columns, offset: int
@@ -48,6 +50,13 @@ class Parquet:
                         return
         except (pa.ArrowException, OSError) as problem:
             raise _as_bad(path, None, problem) from problem
+
+
+def _footer(source: pa.NativeFile) -> bytes:
+    """The last 8 bytes of a file are its footer's length and a mark."""
+    end = source.size() - 8
+    length = int.from_bytes(source.read_at(4, end), "little")
+    return bytes(source.read_at(length, end - length))
 
 
 def _as_bad(path: str, size: int | None, problem: Exception) -> Exception:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from pipeline.corpus.document import BadFile, BadFileError, Columns, CorpusFile, Document, Format
@@ -25,12 +26,12 @@ _FORMATS: dict[str, Format] = {
     ".arrow": ArrowFile(),
 }
 _NAMED = NamedDataset()
-_IN_A_FOLDER = (
-    (".parquet",),
-    (".arrow",),
-    tuple(f"{suffix}{packed}" for suffix in (".jsonl", ".ndjson") for packed in _PACKED),
-    tuple(f".json{packed}" for packed in _PACKED),
-)
+_IN_A_FOLDER = {
+    "Parquet": (".parquet",),
+    "Arrow": (".arrow",),
+    "JSON": tuple(f"{suffix}{packed}" for suffix in (".jsonl", ".ndjson", ".json") for packed in _PACKED),
+}
+_ABOUT = ("dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json")  # of Hugging Face, no documents
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,11 @@ class Corpus:
 def corpus_files(pattern: str, columns: Columns = Columns(), on_bad_file: Literal["error", "skip"] = "error") -> Corpus:
     """The files of a glob (`**` allowed), a folder (searched in depth), one file or a data set, sorted by address.
 
-    Addresses are local, `s3://`, `hf://` or `hf-dataset:`. Of Parquet files only footers are read, JSONL files are read
-    once. Names that start with `.` or `_` are left out of a folder, and it is read in one format, the first of those it
-    holds in the order of `_IN_A_FOLDER`: beside Parquet, JSON files are questions or descriptions.
-    Raises InputError where nothing matches, a file has no known format, a column is missing or of a wrong type, or no
-    row exists, and BadFileError naming the damaged files unless these are to be skipped.
+    Addresses are local, `s3://`, `hf://` or `hf-dataset:`. Of Parquet files only footers are read, JSONL and Arrow
+    files are read once. Names that start with `.` or `_`, and of unknown formats, are left out of a folder.
+    Raises InputError where nothing matches, a folder has files of several formats (which may be documents beside
+    questions), a file has no known format, a column is missing or of a wrong type, or no row exists, and BadFileError
+    naming the damaged files unless these are to be skipped.
     """
     found = [(pattern, 0)] if pattern.startswith(BY_NAME) else sorted(_matches(pattern))
     for path, _ in found:
@@ -128,9 +129,7 @@ def _matches(pattern: str) -> list[tuple[str, int]]:
         )
     inside = saved_files(folder, files)
     if inside is None:
-        shown = [(name, size) for name, size in files if not _hidden(name)]
-        kinds = ([entry for entry in shown if entry[0].endswith(suffixes)] for suffixes in _IN_A_FOLDER)
-        inside = next(filter(None, kinds), [])
+        inside = _of_one_format(pattern, [(name, size) for name, size in files if not _hidden(name)])
     if not inside:
         names = some(sorted({name.split("/")[0] for name, _ in files}), 8) or "nothing"
         raise InputError(
@@ -138,6 +137,21 @@ def _matches(pattern: str) -> list[tuple[str, int]]:
             "Name the folder that holds the documents."
         )
     return [(f"{folder.rstrip('/')}/{name}", size) for name, size in inside]
+
+
+def _of_one_format(pattern: str, files: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    kinds = {
+        kind: [(name, size) for name, size in files if name.endswith(suffixes) and name.split("/")[-1] not in _ABOUT]
+        for kind, suffixes in _IN_A_FOLDER.items()
+    }
+    held = [kind for kind, found in kinds.items() if found]
+    if len(held) > 1:
+        each = " and ".join(f"{len(kinds[kind])} of {kind} ({kinds[kind][0][0]}, ...)" for kind in held)
+        raise InputError(
+            f"corpus {pattern!r}: the folder has files of several formats, {each}; say which are the documents by a "
+            f"quoted glob such as '{pattern.rstrip('/')}/**/*{Path(kinds[held[0]][0][0]).suffix}'."
+        )
+    return kinds[held[0]] if held else []
 
 
 def _hidden(name: str) -> bool:

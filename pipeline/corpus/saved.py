@@ -8,6 +8,7 @@ import json
 import posixpath
 from collections.abc import Iterator
 from functools import lru_cache
+from hashlib import file_digest, sha256
 from typing import Any
 
 import pyarrow as pa
@@ -36,7 +37,9 @@ class ArrowFile:
             rows += batch.num_rows
         schema = _schema(path)
         check_columns(path, schema, columns)
-        return CorpusFile(path, size, rows, [rows], optional=tuple(columns.there(schema.names)))
+        with open_file(path) as file:
+            digest = file_digest(file, "sha256").hexdigest()[:16]
+        return CorpusFile(path, size, rows, [rows], digest, optional=tuple(columns.there(schema.names)))
 
     def rows(
         self, path: str, row_group: int, start: int, stop: int, columns: Columns, offset: int
@@ -59,7 +62,7 @@ class NamedDataset:
         check_columns(path, data.features.arrow_schema, columns)
         held = data.dataset_size or data.data.nbytes
         names = tuple(columns.there(data.column_names))
-        return CorpusFile(path, held, len(data), [len(data)], optional=names)
+        return CorpusFile(path, held, len(data), [len(data)], _digest(data), optional=names)
 
     def rows(
         self, path: str, row_group: int, start: int, stop: int, columns: Columns, offset: int
@@ -68,6 +71,14 @@ class NamedDataset:
         data = data.select_columns(columns.there(data.column_names)).select(range(start, stop))
         for table in data.with_format("arrow").iter(ROWS_PER_BATCH):
             yield from documents_of(table, columns)
+
+
+def _digest(data: Any) -> str:
+    """Of the files that the data set was made from: on the hub addresses with their commit, else names and sizes. Its
+    own fingerprint has times of this machine's cache in it."""
+    made_from = (data.info.download_checksums or {}).items()
+    names = [(place if "://" in place else posixpath.basename(place), facts["num_bytes"]) for place, facts in made_from]
+    return sha256(repr(sorted(names)).encode()).hexdigest()[:16]
 
 
 def saved_table(folder: str, what: str) -> pa.Table | None:

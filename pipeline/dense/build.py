@@ -38,7 +38,8 @@ def vectors_step(
         dim = write_vectors(store, embedder, folder / "vectors.npy", meter)
         with meter("faiss"):
             write_faiss(np.load(folder / "vectors.npy", mmap_mode="r"), plan.config.dense, folder / "faiss.index")
-        record = {"passages": len(store), "dim": dim, "dtype": embedder.dtype}
+        source = home.need(f"passages/{shard}")["folder"]
+        record = {"passages": len(store), "dim": dim, "dtype": embedder.dtype, "passages_folder": source}
         with meter("commit"):
             return home.commit(name, folder, record)
 

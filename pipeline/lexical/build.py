@@ -16,6 +16,7 @@ from pipeline.lexical.postings import Postings
 from pipeline.lexical.statistics import Statistics, weights
 from pipeline.lexical.terms import RULES
 from pipeline.plaid.config import LexicalConfig
+from pipeline.plaid.meter import Meter
 from pipeline.plaid.passages import open_passages
 from pipeline.plaid.plan import Plan
 from pipeline.storage import Home
@@ -26,17 +27,21 @@ def collection_key(shards: Sequence[str]) -> str:
     return sha256(",".join(sorted(shards)).encode()).hexdigest()[:12]
 
 
-def postings_step(plan: Plan, shard: str, home: Home) -> dict[str, Any]:
+def postings_step(plan: Plan, shard: str, home: Home, meter: Meter | None = None) -> dict[str, Any]:
     """Counts the terms of a shard's passages; returns its commit."""
-    name = f"lexical/{shard}"
+    name, meter = f"lexical/{shard}", meter or Meter()
     if (held := home.committed(name)) is not None:
         return held
     store = open_passages(home, shard)
-    postings = Postings.of(text for number in range(store.pieces) for text in store.piece(number))
+    with meter("count terms"):
+        postings = Postings.of(text for number in range(store.pieces) for text in store.piece(number))
+    meter.count(passages=len(postings.lengths))
     with home.attempt() as folder:
         postings.save(folder)
-        record = {"passages": len(postings.lengths), "terms": len(postings.terms), "pairs": len(postings.indices)}
-        return home.commit(name, folder, record)
+        record: dict[str, Any] = {"passages": len(postings.lengths), "terms": len(postings.terms)}
+        record |= {"pairs": len(postings.indices), "passages_folder": home.need(f"passages/{shard}")["folder"]}
+        with meter("commit"):
+            return home.commit(name, folder, record)
 
 
 def statistics_step(shards: Sequence[str], home: Home) -> dict[str, Any]:
@@ -51,17 +56,21 @@ def statistics_step(shards: Sequence[str], home: Home) -> dict[str, Any]:
         return home.commit(name, folder, record)
 
 
-def weights_step(config: LexicalConfig, key: str, shard: str, home: Home) -> dict[str, Any]:
+def weights_step(config: LexicalConfig, key: str, shard: str, home: Home, meter: Meter | None = None) -> dict[str, Any]:
     """Computes what each posting of a shard adds to a score in the collection `key`; returns the commit."""
-    name = f"weights/{key}/{shard}"
+    name, meter = f"weights/{key}/{shard}", meter or Meter()
     if (held := home.committed(name)) is not None:
         return held
-    postings = Postings.open(home.folder(f"lexical/{shard}"))
-    merged = home.need(f"statistics/{key}")
-    statistics = Statistics.open(home.fetch(merged), merged["passages"], merged["tokens"])
+    with meter("read"):
+        postings = Postings.open(home.folder(f"lexical/{shard}"))
+        merged = home.need(f"statistics/{key}")
+        statistics = Statistics.open(home.fetch(merged), merged["passages"], merged["tokens"])
     with home.attempt() as folder:
-        np.save(folder / "weights.npy", weights(postings, statistics, config.k1, config.b))
-        return home.commit(name, folder, {"pairs": len(postings.indices)})
+        with meter("weigh"):
+            np.save(folder / "weights.npy", weights(postings, statistics, config.k1, config.b))
+        meter.count(passages=len(postings.lengths))
+        with meter("commit"):
+            return home.commit(name, folder, {"pairs": len(postings.indices)})
 
 
 def index_entry(shards: Sequence[str], config: LexicalConfig, home: Home) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from pipeline.plaid.plan import Plan
 from pipeline.plaid.read_shard import verify_shard
 from pipeline.plaid.shard import write_shard
 from pipeline.plaid.train_codec import train_codec
-from pipeline.storage import Home
+from pipeline.storage import ChangedError, Home
 
 
 def passages_step(plan: Plan, shard: str, home: Home, tokenizer: Path, meter: Meter | None = None) -> dict[str, Any]:
@@ -40,9 +40,22 @@ def passages_step(plan: Plan, shard: str, home: Home, tokenizer: Path, meter: Me
     with home.attempt() as folder:
         with meter("read and split"):
             record = write_passages(plan.shard(shard), plan.config.corpus, splitter, folder)
-        meter.count(documents=record["documents"], passages=record["passages"])
+        left_out = sum(file["documents"] for file in record["bad_files"])
+        meter.count(documents=record["documents"] + left_out, passages=record["passages"])
         with meter("commit"):
-            return home.commit(name, folder, record)
+            try:
+                return home.commit(name, folder, record, expected=_used(home, shard))
+            except ChangedError as problem:
+                raise InputError(
+                    f"{problem}: its documents have changed since the index was built from them; put the corpus files "
+                    "back as they were, or build another index"
+                ) from None
+
+
+def _used(home: Home, shard: str) -> str | None:
+    """The folder of the passages that other steps of a shard have used; none while there are no such steps."""
+    records = (home.committed(f"{step}/{shard}") for step in ("shards", "lexical", "vectors"))
+    return next((record["passages_folder"] for record in records if record is not None), None)
 
 
 def codec_step(
@@ -152,9 +165,10 @@ def encode_step(
         return held
     with meter("read"):
         store = open_passages(home, shard)
+        source = home.need(f"passages/{shard}")["folder"]
     if len(store) == 0:  # every text of the shard was empty: nothing to encode, and nothing to search
         with home.attempt() as folder:
-            return home.commit(name, folder, {"passages": 0, "embeddings": 0})
+            return home.commit(name, folder, {"passages": 0, "embeddings": 0, "passages_folder": source})
     encoded = EncodedPieces(home.scratch(), encoder, lambda _: store, meter)
     pieces = [(shard, number) for number in range(store.pieces)]
 
@@ -178,6 +192,6 @@ def encode_step(
             counts = verify_shard(folder / "index")
         if counts.passages != len(store):
             raise UnfinishedError(f"shard {shard}: {counts.passages} passages encoded, {len(store)} stored")
-        record = {"passages": counts.passages, "embeddings": counts.embeddings}
+        record = {"passages": counts.passages, "embeddings": counts.embeddings, "passages_folder": source}
         with meter("commit"):
             return home.commit(name, folder / "index", record, shared=home.need("codec"))

@@ -62,8 +62,10 @@ def freeze_addition(
             )
     there = [plan.fingerprint["files"], *(entry["files"] for entry in additions)]
     for name, fact in facts.items():
-        if any(known.get(name) == fact for known in there):
-            raise InputError(f"{home} holds {name} ({fact['bytes']} bytes, {fact['rows']} rows) already; leave it out")
+        if known := next((known for files in there for known in files if files[known] == fact), None):
+            called = "" if known == name else f", called {known}"
+            size = f"{fact['bytes']} bytes, {fact['rows']} rows"
+            raise InputError(f"{home} holds {name} ({size}) already{called}; leave it out")
     shards = plan_shards(corpus.files, plan.config.shards.documents)
     first = 1 + max(int(shard.shard) for shard in plan.shards)
     shards = [replace(shard, shard=f"{first + number:05d}") for number, shard in enumerate(shards)]

@@ -9,6 +9,13 @@ from typing import Any
 
 from pipeline.storage import Home, to_json
 
+_NAMES = {"shards": "encode", "vectors": "embed", "lexical": "terms"}  # step -> what users call it, where that differs
+
+
+def step_name(step: str) -> str:
+    """What users call a step: "encode" for "shards", "weights" for "weights/<collection>"."""
+    return _NAMES.get(step, step.partition("/")[0])
+
 
 @dataclass
 class Counts:
@@ -84,5 +91,5 @@ def timings(home: Home) -> dict[str, dict[str, Any]]:
         total["vectors_per_second"] = round(total["vectors"] / max(total["seconds"], 1e-9), 1)
         total["seconds"] = round(total["seconds"], 3)
         total["phases"] = {phase: round(spent, 3) for phase, spent in total["phases"].items()}
-        found[step] = total
+        found[step_name(step)] = total
     return found

@@ -10,13 +10,14 @@ while `text` stays document[start : start + len(text)], so that offsets, snippet
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from pipeline.corpus.document import BadFileError, Document, is_blank
+from pipeline.corpus.document import BadFile, BadFileError, Document, is_blank
 from pipeline.corpus.ids import IdWriter
 from pipeline.corpus.plan import ShardPlan, Slice
 from pipeline.corpus.read import read_rows
@@ -36,13 +37,13 @@ SCHEMA = pa.schema(
 
 def write_passages(shard: ShardPlan, corpus: CorpusConfig, splitter: Splitter, folder: Path) -> dict[str, Any]:
     """Reads, splits and stores a shard's documents, and their ids for `duplicate_ids`. Returns counts: documents,
-    passages, and `problems`: kind -> {count, ids (the first NAMED)}.
+    passages, `problems`: kind -> {count, ids (the first NAMED)}, and `bad_files`: a BadFile as a dict for each damage
+    met in reading, where `corpus.on_bad_file` is skip: the rest of the slice is left out, `documents` says how many.
 
     - empty text: null, white space, or characters without width alone: no passage
     - no id: the document is called `file:row group:row`
     - not Unicode: lone surrogates or bytes that are not UTF-8, each replaced by U+FFFD
     - title cut: to its first `corpus.title_tokens` tokens
-    - bad file: damage met in reading, where `corpus.on_bad_file` is skip: the rest of the slice is left out
     """
     problems = _Problems()
     documents = passages = 0
@@ -81,7 +82,8 @@ def write_passages(shard: ShardPlan, corpus: CorpusConfig, splitter: Splitter, f
         for batch in _batches(rows()):
             writer.write_batch(pa.RecordBatch.from_pylist(batch, schema))
             passages += len(batch)
-    return {"documents": documents, "passages": passages, "problems": problems.report()}
+    bad = [asdict(file) for file in problems.bad_files]
+    return {"documents": documents, "passages": passages, "problems": problems.report(), "bad_files": bad}
 
 
 class PassageStore:
@@ -140,6 +142,7 @@ class _Problems:
     def __init__(self) -> None:
         self._count: Counter[str] = Counter()
         self._ids: dict[str, list[str]] = {}
+        self.bad_files: list[BadFile] = []
 
     def add(self, kind: str, document_id: str) -> None:
         self._count[kind] += 1
@@ -188,9 +191,12 @@ def _documents(shard: ShardPlan, corpus: CorpusConfig, problems: _Problems) -> I
 
 
 def _rows(part: Slice, corpus: CorpusConfig, problems: _Problems) -> Iterator[Document]:
+    left = part.stop - part.start
     try:
-        yield from read_rows(part.path, part.row_group, part.start, part.stop, corpus.columns, part.offset)
+        for document in read_rows(part.path, part.row_group, part.start, part.stop, corpus.columns, part.offset):
+            yield document
+            left -= 1
     except BadFileError as problem:
         if corpus.on_bad_file == "error":
             raise
-        problems.add("bad file", f"{problem.bad_file.path} {problem.bad_file.reason}")
+        problems.bad_files.append(replace(problem.bad_file, documents=left))

@@ -163,9 +163,10 @@ def check_out(plan: Plan, home: Home) -> None:
         if finished and key.startswith("versions."):
             continue  # nothing more is computed
         if old.get(key) != new.get(key):
+            back = "put the old file back" if key.startswith("files.") else "give the old setting"
             raise InputError(
-                f"{home} was begun with {key} = {old.get(key)!r}, now it is {new.get(key)!r}; "
-                "give the old setting to continue, or another --out to build anew"
+                f"{home} was begun with {key} = {old.get(key)!r}, now it is {new.get(key)!r}; {back} to continue, or "
+                "give another --out to build anew"
             )
 
 
@@ -201,10 +202,13 @@ def _fingerprint(
     }
 
 
-def file_facts(files: list[CorpusFile]) -> dict[str, dict[str, int]]:
+def file_facts(files: list[CorpusFile]) -> dict[str, dict[str, int | str]]:
     """Which files a corpus has: names below their common folder, since a moved corpus is the same corpus."""
     root = os.path.commonpath([os.path.dirname(file.path) for file in files])
-    return {os.path.relpath(file.path, root): {"bytes": file.size, "rows": file.rows} for file in files}
+    return {
+        os.path.relpath(file.path, root): {"bytes": file.size, "rows": file.rows, "digest": file.digest}
+        for file in files
+    }
 
 
 def _corpus(config: CorpusConfig) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pipeline.lexical import build as lexical
 from pipeline.plaid.manifest import latest, put
 from pipeline.plaid.meter import timings
 from pipeline.plaid.plan import FORMAT, Plan
-from pipeline.storage import Home, to_json
+from pipeline.storage import Home, Record, to_json
 
 TOTALS = ("documents", "passages", "embeddings")
 Reasons = Mapping[str, str]  # shard -> why it is not there
@@ -101,22 +101,25 @@ def publish_step(
 
 def report(plan: Plan, home: Home, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """What was built, what was odd in the corpus, and where the time went."""
+    records = [home.need(f"passages/{shard['shard']}") for shard in manifest["shards"]]
     return {
         **{total: manifest[total] for total in (*TOTALS, "centroids")},
         "shards": len(manifest["shards"]),
         "bytes": sum(shard["bytes"] for shard in manifest["shards"]),
         "missing": manifest["missing"],
         "dropped": manifest["dropped"],
-        "bad_files": [asdict(file) for file in plan.bad_files],
-        "problems": _problems(home, [shard["shard"] for shard in manifest["shards"]]),
+        "bad_files": [
+            *(asdict(file) for file in plan.bad_files),
+            *(file for record in records for file in record["bad_files"]),
+        ],
+        "problems": _problems(home, records),
         "steps": timings(home),
     }
 
 
-def _problems(home: Home, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+def _problems(home: Home, records: Sequence[Record]) -> dict[str, dict[str, Any]]:
     """kind -> {count, ids}: the shards' own, and ids that several documents of the collection have; these keep their
     passages."""
-    records = [home.need(f"passages/{name}") for name in names]
     problems: dict[str, dict[str, Any]] = {}
     for record in records:
         for kind, found in record["problems"].items():

@@ -6,6 +6,16 @@ lists them with sizes and sha256, is created if it does not exist yet. Whoever c
 """
 
 from pipeline.storage.files import create_file, read_json, sha256_file, to_json, write_file
-from pipeline.storage.home import Home, open_home
+from pipeline.storage.home import ChangedError, Home, Record, open_home
 
-__all__ = ["Home", "create_file", "open_home", "read_json", "sha256_file", "to_json", "write_file"]
+__all__ = [
+    "ChangedError",
+    "Home",
+    "Record",
+    "create_file",
+    "open_home",
+    "read_json",
+    "sha256_file",
+    "to_json",
+    "write_file",
+]

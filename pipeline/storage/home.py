@@ -13,6 +13,10 @@ from pipeline.storage.files import from_json, sha256_file, to_json
 Record = dict[str, Any]  # a commit: its counts, `folder` and `files` (name -> bytes, sha256)
 
 
+class ChangedError(Exception):
+    """A step that was done again has other bytes than those which other steps have used."""
+
+
 class Home(ABC):
     """A folder of small files and committed folders, here or on S3. Names are relative, with `/`. Picklable."""
 
@@ -74,11 +78,20 @@ class Home(ABC):
     def clean(self) -> None:
         """Removes scratch and what killed processes have left."""
 
-    def commit(self, name: str, folder: Path, record: Mapping[str, Any], shared: Record | None = None) -> Record:
+    def commit(
+        self,
+        name: str,
+        folder: Path,
+        record: Mapping[str, Any],
+        shared: Record | None = None,
+        expected: str | None = None,
+    ) -> Record:
         """Commits an attempt under `name` ("shards/00003"): its files, their sizes and sha256, and `record`'s counts.
 
         `shared`: another commit; a file that it has, too, refers to it (`in`) where this home would store a second
-        copy. Returns the commit that holds, which is another worker's where that one came first.
+        copy. `expected`: the folder of an earlier commit of that name, whose bytes others have used. Returns the commit
+        that holds, which is another worker's where that one came first. Raises ChangedError where the bytes are not the
+        expected ones.
         """
         paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
         files: dict[str, dict[str, Any]] = {
@@ -86,6 +99,8 @@ class Home(ABC):
         }
         digest = hashlib.sha256(to_json(files)).hexdigest()[:16]
         target = f"{name}-{digest}"
+        if expected not in (None, target):
+            raise ChangedError(f"{self}: {name}, done again, is not what it was")
         if shared is not None:
             for file, facts in files.items():
                 if shared["files"].get(file) == facts and self.refers():

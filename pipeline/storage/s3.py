@@ -183,7 +183,7 @@ class S3Home(Home):
             if code in ABSENT:
                 raise FileNotFoundError(f"{place} does not exist") from problem
             raise UnfinishedError(
-                f"{place}: S3 failed {ATTEMPTS} times ({_line(problem)}); run the command again to continue"
+                f"{place}: S3 failed {ATTEMPTS} times ({_line(problem)}); nothing is lost; run the command again"
             ) from problem
 
 

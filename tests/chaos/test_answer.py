@@ -1,5 +1,5 @@
 """Real SIGKILLs while `tartan answer` runs over Ray, with models that are stubs: each question once, finished parts
-with the bytes they had, answers as in an undisturbed run, or an exit that names what is gone. The quick ones run always.
+with the bytes they had, answers as in an undisturbed run, or an exit that names what is gone. Quick ones run always.
 """
 
 import random

@@ -38,7 +38,7 @@ def web(tmp_path_factory: pytest.TempPathFactory, ray_session: None) -> Path:
     """A folder with `index`, by late interaction, words and dense vectors, over 70 web documents."""
     data, folder = _data("liverag-mini"), tmp_path_factory.mktemp("web")
     settings = ["--set", "shards.documents=18", "--set", "dense.role=dense_retriever"]
-    assert _tartan("index", "--corpus", data, "--out", folder / "index", *settings) == 0
+    assert _tartan("index", "--corpus", data / "docs-*.parquet", "--out", folder / "index", *settings) == 0
     return folder
 
 
@@ -82,7 +82,7 @@ def test_the_systems_side_by_side(web: Path, capsys: pytest.CaptureFixture[str])
 def test_retrieval_on_xquad(tmp_path: Path, ray_session: None) -> None:
     data = _data("xquad-en")
     index = tmp_path / "index"
-    assert _tartan("index", "--corpus", data, "--out", index, "--set", "shards.documents=60") == 0
+    assert _tartan("index", "--corpus", data / "docs-*.parquet", "--out", index, "--set", "shards.documents=60") == 0
     system = tmp_path / "retrieval.yaml"
     system.write_text("stages:\n  - search: {index: plaid, queries: question, k: 10, into: passages}\n")
     options = ["--questions", data / "questions.jsonl", "--index", f"plaid={index}", "--out", tmp_path / "run"]

@@ -46,15 +46,15 @@ def test_files_of_a_bucket_are_found_and_read(server: S3Server, bucket: str) -> 
     put(server, "web/b/1.parquet", parquet(["c", "d"]))
     put(server, "web/a/2.parquet", parquet(["a", "b"]))
     put(server, "web/_drafts/3.parquet", parquet(["x"]))
-    put(server, "web/lines.jsonl", b'{"id": "j", "text": "x"}\n' * 3)
+    put(server, "lines.jsonl", b'{"id": "j", "text": "x"}\n' * 3)
     addresses = ["s3://docs/web/a/2.parquet", "s3://docs/web/b/1.parquet"]
     for pattern in ("s3://docs/web", "s3://docs/web/", "s3://docs/web/[ab]/*.parquet", "s3://docs/**/?/*.parquet"):
         files = corpus_files(pattern).files
         assert [file.path for file in files] == addresses
         assert [file.size for file in files] == [len(parquet(["a", "b"]))] * 2
-    assert [file.rows for file in corpus_files("s3://docs/web/lines.jsonl").files] == [3]
+    assert [file.rows for file in corpus_files("s3://docs/lines.jsonl").files] == [3]
     assert list(read_rows("s3://docs/web/b/1.parquet", 0, 1, 2)) == [Document("d", None, "text of d")]
-    assert [row.id for row in read_rows("s3://docs/web/lines.jsonl", 0, 1, 3)] == ["j", "j"]
+    assert [row.id for row in read_rows("s3://docs/lines.jsonl", 0, 1, 3)] == ["j", "j"]
 
 
 def test_what_is_wrong_on_s3_is_named(server: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:

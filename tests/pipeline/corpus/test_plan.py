@@ -11,7 +11,7 @@ from pipeline.errors import InputError
 
 
 def corpus(*groups: list[int]) -> list[CorpusFile]:
-    return [CorpusFile(f"/docs/{number}.parquet", 1, sum(rows), rows) for number, rows in enumerate(groups)]
+    return [CorpusFile(f"/docs/{number}.parquet", 1, sum(rows), rows, "") for number, rows in enumerate(groups)]
 
 
 def rows(plans: list[ShardPlan]) -> list[tuple[str, int, int]]:

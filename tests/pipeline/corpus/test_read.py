@@ -1,3 +1,4 @@
+import gzip
 import pickle
 import time
 from pathlib import Path
@@ -175,16 +176,38 @@ def test_texts_come_through_as_they_are(tmp_path: Path) -> None:
     assert not any(row.repaired for row in read_rows(str(path), 0, 0, len(texts)))
 
 
-def test_a_folder_is_read_in_one_format(tmp_path: Path) -> None:
-    (tmp_path / "meta.json").write_text('{"name": "no document"}')
-    assert_only(tmp_path, '{"id": "1", "text": "x"}\n', "b.jsonl")
+def test_a_folder_of_several_formats_is_refused(tmp_path: Path) -> None:
+    """Nothing in it is left out unsaid: the one format may be documents and the other questions about them."""
+    (tmp_path / "dataset_infos.json").write_text('{"name": "no document"}')
+    (tmp_path / "notes.txt").write_text("no document")
+    (tmp_path / "b.jsonl").write_text('{"id": "1", "text": "x"}\n')
+    (tmp_path / "d.jsonl.gz").write_bytes(gzip.compress(b'{"id": "2", "text": "x"}\n'))
+    assert [Path(file.path).name for file in corpus_files(str(tmp_path)).files] == ["b.jsonl", "d.jsonl.gz"]
     write(tmp_path / "c.parquet")
-    assert [Path(file.path).name for file in corpus_files(str(tmp_path)).files] == ["c.parquet"]
+    with pytest.raises(
+        InputError, match=r"1 of Parquet \(c\.parquet, \.\.\.\) and 2 of JSON \(b\.jsonl, .*/\*\*/\*\.parquet'"
+    ):
+        corpus_files(str(tmp_path))
+    assert [Path(file.path).name for file in corpus_files(f"{tmp_path}/*.parquet").files] == ["c.parquet"]
 
 
-def assert_only(folder: Path, line: str, name: str) -> None:
-    (folder / name).write_text(line)
-    assert [Path(file.path).name for file in corpus_files(str(folder)).files] == [name]
+def rewritten(path: Path, old: bytes, new: bytes) -> str:
+    """The digest of a file whose bytes have changed, and not their number."""
+    path.write_bytes(path.read_bytes().replace(old, new))
+    (file,) = corpus_files(str(path)).files
+    return file.digest
+
+
+def test_contents_that_change_without_their_size_are_another_file(tmp_path: Path) -> None:
+    lines = tmp_path / "a.jsonl"
+    lines.write_text('{"id": "1", "text": "bananas"}\n')
+    before = rewritten(lines, b"", b"")
+    assert rewritten(lines, b"bananas", b"papayas") != before
+    assert rewritten(lines, b"papayas", b"bananas") == before
+    path = write(tmp_path / "b.parquet", text=["bananas"] * 3)
+    before = rewritten(path, b"", b"")
+    write(path, text=["papayas"] * 3)
+    assert corpus_files(str(path)).files[0].digest != before
 
 
 def test_two_thousand_tiny_files_are_planned_fast(tmp_path: Path) -> None:
@@ -244,7 +267,7 @@ def test_real_fineweb_documents_are_read() -> None:
     folder = Path(__file__).parents[4] / "shared" / "data" / "liverag-mini"
     if not folder.is_dir():
         pytest.skip(f"the LiveRAG sample is not at {folder}.")
-    files = corpus_files(str(folder)).files
+    files = corpus_files(f"{folder}/*.parquet").files
     assert [(file.rows, file.row_groups) for file in files] == [(35, [35]), (35, [35])]
     rows = [row for file in files for row in read_rows(file.path, 0, 0, 35)]
     assert len({row.id for row in rows}) == 70

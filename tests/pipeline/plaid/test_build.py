@@ -146,6 +146,22 @@ def test_another_corpus_is_refused_and_named(built: tuple[Path, Path], tmp_path:
         freeze_plan(plan_of(other), open_home(out))
 
 
+def test_passages_done_again_from_changed_documents_are_refused(tmp_path: Path) -> None:
+    """The other steps have used what they were: the index would speak of two texts."""
+    corpus = write_corpus(tmp_path / "corpus", documents_of())
+    plan, home = plan_of(corpus), open_home(tmp_path / "out")
+    build_index(plan, home)
+    before = home.need("passages/00001")
+    home.forget("passages/00001")  # as for a file that has lost bytes
+    changed = [{**row, "text": row["text"].replace("word5x1 ", "other5x ")} for row in documents_of()]
+    write_corpus(corpus, changed)
+    with pytest.raises(InputError, match=r"passages/00001, done again, is not what it was: its documents have changed"):
+        build_index(plan, home)
+    write_corpus(corpus, documents_of())
+    build_index(plan, home)
+    assert home.need("passages/00001") == before
+
+
 def test_a_moved_corpus_is_the_same_corpus(built: tuple[Path, Path], tmp_path: Path) -> None:
     _, out = built
     freeze_plan(plan_of(write_corpus(tmp_path / "elsewhere", documents_of())), open_home(out))

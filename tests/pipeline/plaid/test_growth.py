@@ -129,6 +129,10 @@ def test_what_cannot_be_added_is_named(out: Path, tmp_path: Path) -> None:
     home = open_home(out)
     with pytest.raises(InputError, match=r"holds part-000\.parquet .* already"):
         freeze_addition(home, str(tmp_path / "corpus"), SPEC)
+    (tmp_path / "renamed").mkdir()
+    shutil.copy(tmp_path / "corpus" / "part-005.parquet", tmp_path / "renamed" / "new.parquet")
+    with pytest.raises(InputError, match=r"holds new\.parquet .* already, called part-005\.parquet; leave it out"):
+        freeze_addition(home, str(tmp_path / "renamed"), SPEC)
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text("{}")
     other = ModelSpec(engine="late-interaction", source=str(tmp_path / "model"))

@@ -185,8 +185,10 @@ def test_a_file_found_damaged_when_read(tmp_path: Path) -> None:
         store(tmp_path / "in", tmp_path / "out")
     record, passages, _ = store(tmp_path / "in", tmp_path / "out", on_bad_file="skip")
     assert [passage["doc_id"] for passage in passages] == [*(f"a{n}" for n in range(150)), "b"]
-    assert record["problems"]["bad file"]["count"] == 1
-    assert "a.jsonl line 151 is not a JSON object" in record["problems"]["bad file"]["ids"][0]
+    (bad,) = record["bad_files"]
+    assert bad["path"] == str(tmp_path / "in" / "a.jsonl")
+    assert bad["reason"].startswith("line 151 is not a JSON object")
+    assert (bad["documents"], record["documents"], record["problems"]) == (2, 151, {})
 
 
 def test_groups_of_long_documents_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
