@@ -160,11 +160,24 @@ def test_bad_sweeps_stop_before_anything_runs(
     assert not (files / "out").exists()
 
 
+def test_a_setting_is_for_the_variants_that_have_the_stage(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = "[{name: plain, system: closed-book}, {name: votes, system: closed-book-votes}]"
+    (files / "s.yaml").write_text(f"variants: {listed}\nbaseline: plain\nmetrics: [EM]")
+    assert tartan("sweep", *common(files, "--set", "vote.voter_num=3", "--set", "answer.max_words=9", "--json")) == 0
+    lines = {line["run"]: line for line in json.loads(capsys.readouterr().out)}
+    assert (lines["plain"]["calls"], lines["votes"]["calls"]) == (1, 3)
+    assert tartan("sweep", *common(files, "--set", "explore.rounds=1")) == 2
+    assert "no stage is called 'explore'" in capsys.readouterr().err
+
+
 def test_an_index_is_varied_only_with_a_corpus(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     vary = "vary: {index.plaid.split.size: [100, 200]}\nbaseline: {index.plaid.split.size: 100}"
     (files / "s.yaml").write_text(f"system: rag\n{vary}")
     assert tartan("sweep", *common(files)) == 2
     assert "give --corpus" in capsys.readouterr().err
+    (files / "s.yaml").write_text(f"system: closed-book\n{vary}")
+    assert tartan("sweep", *common(files, "--corpus", files)) == 2
+    assert "its system searches no index" in capsys.readouterr().err
 
 
 def write_run(folder: Path, ids: list[str]) -> Path:
