@@ -99,8 +99,8 @@ def demo(
         names, out, asked, {name: [] if full else SLICE_SETS.get(name, []) for name in names}, sets, address
     )
     write_report(read_reported([out / "runs" / name for name in names]), out / "report.html")
-    print(f"4. Report, every question to look into: {out / 'report.html'}")
     print(f"Done in {time.perf_counter() - started:.0f} s. Look at hits: tartan search {out / 'index'} 'your query'")
+    print(f"4. Report, every question to look into: {out / 'report.html'}")
     return 1 if failed else 0
 
 

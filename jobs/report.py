@@ -32,6 +32,8 @@ def report(
     if out is None:
         if len(runs) > 1:
             raise InputError(f"{len(runs)} runs have no folder in common: say where the report goes, --out FILE.html")
+        if runs[0].is_file():
+            raise InputError(f"{runs[0]} is a file: say where the report goes, --out FILE.html")
         out = runs[0] / "report.html"
     if out.is_dir():
         raise InputError(f"--out {out} is a folder; name a file, --out {out / 'report.html'}")

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pipeline.parts import Row
 from pipeline.scoring.compare import COMPARISON, SHARES, compare_runs
-from pipeline.scoring.intervals import bootstrap_interval
+from pipeline.scoring.intervals import mean_interval
 from pipeline.scoring.retrieval import METRICS, PASSAGE_METRICS, check_metrics
 from pipeline.scoring.run import read_run
 from pipeline.scoring.score import ANSWER_METRICS, JUDGED_METRICS, SUPPORTED, WORDS, score_rows
@@ -85,7 +85,8 @@ def _about(variant: Variant, forms: bool) -> dict[str, str]:
 
 def _baseline_line(name: str, metric: str, table: pa.Table) -> dict[str, Any]:
     values = _column(table, metric)
-    low, high = bootstrap_interval(values) or (None, None)
+    interval, method = mean_interval(values)
+    low, high = interval or (None, None)
     return {
         "run": name,
         "baseline": name,
@@ -95,7 +96,7 @@ def _baseline_line(name: str, metric: str, table: pa.Table) -> dict[str, Any]:
         "mean": sum(values) / len(values) if values else None,
         "low": low,
         "high": high,
-        "method": "95% percentile bootstrap of the mean (2000 resamples, seed 0)",
+        "method": method,
     }
 
 
