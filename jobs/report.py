@@ -25,20 +25,22 @@ def report(
         tartan report demo/runs/rag demo/runs/hltcoe --out compared.html --csv figures
     """
     from pipeline.errors import InputError
-    from pipeline.report.report import write_report
+    from pipeline.report.report import NO_SWEEP, write_report
     from pipeline.report.source import read_reported
-    from pipeline.report.sweep_figures import read_outcomes
+    from pipeline.report.sweep_tables import read_sweep_tables
 
     if out is None:
         if len(runs) > 1:
             raise InputError(f"{len(runs)} runs have no folder in common: say where the report goes, --out FILE.html")
+        if runs[0].is_file():
+            raise InputError(f"{runs[0]} is a file: say where the report goes, --out FILE.html")
         out = runs[0] / "report.html"
     if out.is_dir():
         raise InputError(f"--out {out} is a folder; name a file, --out {out / 'report.html'}")
     if csv_folder is not None and csv_folder.exists() and not csv_folder.is_dir():
         raise InputError(f"--csv {csv_folder} is a file; name a folder")
-    outcomes = read_outcomes(sweep) if sweep is not None else []
-    written = write_report(read_reported(runs, gold), out, outcomes, csv_folder, megabytes)
+    tables = read_sweep_tables(sweep) if sweep is not None else NO_SWEEP
+    written = write_report(read_reported(runs, gold), out, tables, csv_folder, megabytes)
     print(
         f"{out}: {written['questions']:,} questions, {written['figures']} figures, {written['bytes'] / 1e6:.1f} MB"
         + (f"; {written['left_out']:,} texts left out (--max-mb {megabytes:g})" if written["left_out"] else "")

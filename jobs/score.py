@@ -38,6 +38,10 @@ def score(
         Path | None, typer.Option(help="Claims of the gold answers, JSONL; else the judge finds them.")
     ] = None,
     scaling: Annotated[str, typer.Option(help="Of correctness: signed, linear or none.")] = "signed",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Write the comparison here, Parquet, and CSV beside it."),
+    ] = None,
     common: Annotated[bool, typer.Option("--common", help="Compare on the questions that the runs share.")] = False,
     profile: ProfileOption = "embedded",
     sets: SetOption = [],  # noqa: B006
@@ -47,13 +51,14 @@ def score(
 
     Writes RUN/scores.parquet (the table) and RUN/question-scores.parquet (every question), both as .csv too,
     RUN/qrels.txt, and RUN/costs.parquet: calls, tokens and seconds of every question in every stage. With several runs,
-    shows them side by side and compares each to the first: paired bootstrap, McNemar or randomization test, Holm.
+    shows them side by side and compares each to the first: paired bootstrap, McNemar or randomization test, Holm; --out
+    keeps that table.
 
     Examples:
 
         tartan score demo/runs/hltcoe
 
-        tartan score demo/runs/rag demo/runs/hltcoe
+        tartan score demo/runs/rag demo/runs/hltcoe --out compared.parquet
 
         tartan score run --gold questions.jsonl --json
 
@@ -65,8 +70,11 @@ def score(
     from pipeline.scoring.compare import compare_runs, comparison_table, same_questions
     from pipeline.scoring.run import read_run
     from pipeline.scoring.side_by_side import side_by_side
+    from pipeline.scoring.table import write_table
 
     names = [str(run) for run in runs]
+    if out is not None and len(runs) == 1:
+        raise InputError(f"--out {out} is for a comparison of several runs; a run's own scores go into its folder")
     if len(set(names)) < len(names):
         raise InputError(f"{max(names, key=names.count)} is given twice; compare different runs.")
     if len(runs) > 1:
@@ -81,6 +89,8 @@ def score(
     table = compare_runs(
         tables={name: table.questions for name, table in tables.items()}, baseline=names[0], common=common
     )
+    if out is not None:
+        write_table(table, out)
     if as_json:
         print(json.dumps(table.to_pylist(), indent=2))
     else:

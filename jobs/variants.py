@@ -20,7 +20,7 @@ from pipeline.sweep.variants import Checked
 if TYPE_CHECKING:
     from pipeline.compose import System
 
-    Composed = dict[str, tuple[System, Profile]]  # variant -> its system and the profile it runs with
+Composed = dict[str, "tuple[System, Profile]"]  # variant -> its system and the profile it runs with
 
 PARAPHRASER = "query_writer"  # the role that writes search queries puts questions otherwise too
 
@@ -76,7 +76,7 @@ def run_sweep(asked: Asked, say: Say, objective: str | None = None) -> Done:
     plan = read_sweep(asked.file)
     metrics = [*plan.metrics, *([objective] if objective else [])]
     ranking_metrics(metrics)
-    composed = {variant.name: _composed(variant, asked) for variant in plan.variants}
+    composed = _composed(plan, asked)
     questions = read_questions(asked.questions).slice(0, asked.limit)
     given = _given(plan, composed, asked)
     with judge_of(asked.judge, asked.profile, split_sets(asked.sets)[1]) as judge:  # loaded when a verdict is missing
@@ -102,20 +102,28 @@ def run_sweep(asked: Asked, say: Say, objective: str | None = None) -> Done:
     return Done(plan, scores, outcome, folders[plan.baseline], {name: n for name, n in failed.items() if n})
 
 
-def _composed(variant: Variant, asked: Asked) -> "tuple[System, Profile]":
+def _composed(plan: Sweep, asked: Asked) -> Composed:
+    """A --set of a stage is for the variants whose system has that stage; one that none has is refused."""
     from pipeline.compose import load_profile, load_system
     from pipeline.errors import InputError
-    from pipeline.settings import split_sets
+    from pipeline.settings import parse_set, split_sets
 
-    ours, for_profile = split_sets([*asked.sets, *variant.options()])
-    try:
-        profile = load_profile(asked.profile, for_profile)
-        return load_system(variant.system, profile, ours), profile
-    except InputError as problem:
-        raise InputError(f"variant '{variant.name}': {problem}") from problem
+    stages = {one.system: {stage.name for stage in load_system(one.system).stages} for one in plan.variants}
+    anywhere = set().union(*stages.values())
+    composed: Composed = {}
+    for variant in plan.variants:
+        elsewhere = anywhere - stages[variant.system]
+        sets = [option for option in asked.sets if parse_set(option)[0][0] not in elsewhere]
+        ours, for_profile = split_sets([*sets, *variant.options()])
+        try:
+            profile = load_profile(asked.profile, for_profile)
+            composed[variant.name] = load_system(variant.system, profile, ours), profile
+        except InputError as problem:
+            raise InputError(f"variant '{variant.name}': {problem}") from problem
+    return composed
 
 
-def _given(plan: Sweep, composed: "Composed", asked: Asked) -> dict[str, dict[str, str]]:
+def _given(plan: Sweep, composed: Composed, asked: Asked) -> dict[str, dict[str, str]]:
     """variant -> index -> path, of the indexes that are searched as they are. InputError where one is not given, or
     where one that is varied is not searched or has nothing to be built from."""
     from pipeline.errors import InputError
@@ -160,7 +168,7 @@ def _manifests(system: "System", profile: Profile, places: dict[str, str]) -> di
     return {name: check_index(places[name], encoder, methods, embedder) for name, methods in ways.items()}
 
 
-def _question_tables(plan: Sweep, questions: pa.Table, out: Path, composed: "Composed") -> dict[str, pa.Table]:
+def _question_tables(plan: Sweep, questions: pa.Table, out: Path, composed: Composed) -> dict[str, pa.Table]:
     """form -> question table. What a model paraphrased is kept in OUT, because it would not say the same again."""
     import pyarrow.parquet as pq
 

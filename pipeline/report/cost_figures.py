@@ -63,7 +63,8 @@ def cost_figures(
             mean, low, high = (float(part[0]) for part in mean_band([[value] for _, value in pairs]))
             drawn.points(number if len(runs) > 1 else 0, [cost], ([mean], [low], [high]), label)
             rows.append((label, cost, mean, low, high, len(pairs)))
-        drawn.axes.set_ylim(0, 1.02)
+        if all(0 <= end <= 1 for row in rows for end in row[3:5]):
+            drawn.axes.set_ylim(0, 1.02)
         drawn.axes.set_xlim(0, 1.08 * max(row[1] for row in rows))
         drawn.labels("model tokens per question, read and written", metric, legend=len(runs) > 1)
     each = "A point is a run" if len(runs) > 1 else "A point is a fifth of the questions, in the order of their tokens"

@@ -58,12 +58,16 @@ class Canvas:
         else:
             self.axes.errorbar(x, value, yerr=reach, **style)
 
+    def mark(self, value: float) -> None:
+        """A dotted line upright through a value."""
+        self.axes.axvline(value, color=MUTED, linestyle=":", linewidth=1)
+
     def labels(self, x: str, y: str, legend: bool, count: bool = False) -> None:
         """Names with units; `count`: the vertical axis counts things, in whole numbers."""
         if count:
             from matplotlib.ticker import MaxNLocator
 
-            self.axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+            self.axes.yaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         self.axes.set_xlabel(x)
         self.axes.set_ylabel(y)
         if legend:  # above the axes, where it covers no data

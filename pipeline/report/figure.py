@@ -10,7 +10,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Figure:
-    """`name` is its CSV file's; `columns` and `rows` are that file; `svg` is empty for a table without a drawing."""
+    """`name` is its CSV file's; `columns` and `rows` are that file; `svg` is empty for a table without a drawing.
+
+    `table`: the numbers that people look at first, shown beside the drawing: headings, then rows; a row of one cell is
+    the heading of those below it.
+    """
 
     name: str
     title: str
@@ -18,6 +22,7 @@ class Figure:
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
     svg: str = field(default="", repr=False)
+    table: Sequence[Sequence[str]] = ()
 
     def csv(self) -> str:
         """The numbers as RFC 4180 has them; a missing value is an empty field."""
@@ -26,6 +31,11 @@ class Figure:
         writer.writerow(self.columns)
         writer.writerows([_cell(value) for value in row] for row in self.rows)
         return out.getvalue()
+
+
+def signed(value: float | None, digits: int = 3) -> str:
+    """A difference as a table shows it."""
+    return "" if value is None else f"{value:+.{digits}f}"
 
 
 def _cell(value: Any) -> Any:

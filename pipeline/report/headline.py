@@ -6,7 +6,10 @@ from typing import Any
 from pipeline.report.draw import canvas
 from pipeline.report.figure import Figure
 from pipeline.report.source import Reported
-from pipeline.scoring.score import WORDS
+from pipeline.scoring.score import JUDGED_METRICS, WORDS
+
+# Of the judged metrics relatedness alone is a share (pipeline/scoring/claims.py).
+OTHER_RANGES = {WORDS, *JUDGED_METRICS.values()} - {JUDGED_METRICS["relatedness"]}
 
 COLUMNS = (
     "run",
@@ -42,7 +45,7 @@ def headline_figure(runs: Sequence[Reported]) -> Figure:
     return Figure(
         "scores",
         "Intervals",
-        "The table's means and intervals, of those that lie between 0 and 1.",
+        "The table's means and intervals, of the metrics whose range is from 0 to 1.",
         COLUMNS,
         rows,
         drawn.svg,
@@ -53,8 +56,9 @@ def methods(runs: Sequence[Reported]) -> str:
     """How the intervals were computed, and what was left out."""
     found = dict.fromkeys(line["interval"] for run in runs for line in run.scores.summary.to_pylist())
     return (
-        f"Intervals: {'; '.join(found)}. n is the number of questions in the mean, with the failed, which score 0; "
-        "questions whose gold is not known are left out and counted."
+        f"Intervals: {'; '.join(found)}. n: questions in the mean, with the failed, which score 0; in brackets "
+        "those excluded, because their gold is not known or a judge's reply could not be read. Abstained: how many of "
+        "the n the system declined."
     )
 
 
@@ -63,5 +67,4 @@ def _values(line: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _in_unit(row: Sequence[Any]) -> bool:
-    mean, high = row[3], row[5]
-    return row[2] != WORDS and mean is not None and 0 <= mean <= 1 and (high is None or high <= 1)
+    return row[2] not in OTHER_RANGES and row[3] is not None

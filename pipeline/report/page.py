@@ -69,6 +69,7 @@ def _shown(figure: Figure) -> dict[str, Any]:
         "caption": figure.caption,
         "svg": Markup(figure.svg),  # matplotlib's, which escapes the words in it
         "href": "data:text/csv;charset=utf-8," + quote(figure.csv()),
+        "table": [[visible(cell) for cell in row] for row in figure.table],
         "columns": figure.columns,
         "rows": [[_cell(value) for value in row] for row in listed],
     }

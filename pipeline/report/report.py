@@ -16,20 +16,24 @@ from pipeline.report.page import render, visible
 from pipeline.report.snippet_figures import calibration_figures, threshold_figures
 from pipeline.report.source import Reported
 from pipeline.report.support import RULE
-from pipeline.report.sweep_figures import Line, sweep_figures
+from pipeline.report.sweep_figures import sweep_figures
+from pipeline.report.sweep_tables import SweepTables
 from pipeline.report.texts import Texts, packed
-from pipeline.scoring.score import WORDS
+from pipeline.report.tuned_figure import tuned_figures
+from pipeline.scoring.score import JUDGED_METRICS, WORDS
 from pipeline.storage import write_file
 
 MEGABYTES = 60.0  # of the file, at most: texts that few will miss are left out beyond it
-PREFERRED = ("correctness", "containment", "F1", "nDCG@10")  # what the score against cost is of: the first there is
+# What the score against cost is of: the first there is.
+PREFERRED = (JUDGED_METRICS["correctness"], "containment", "F1", "nDCG@10")
+NO_SWEEP = SweepTables([], [])
 Section = tuple[str, str, list[Figure]]
 
 
 def write_report(
     runs: Sequence[Reported],
     out: Path,
-    sweep: Sequence[Line] = (),
+    sweep: SweepTables = NO_SWEEP,
     csv_folder: Path | None = None,
     megabytes: float = MEGABYTES,
 ) -> dict[str, Any]:
@@ -54,7 +58,7 @@ def write_report(
     room = megabytes * 1e6 - 60_000 - sum(len(data) for _, data in fixed)
     room -= sum(len(figure.svg) + 3 * len(figure.csv()) for figure in figures)
     blocks, left_out = _blocks(texts, room)
-    html = render(_context(runs, left_out, megabytes), overview, sections, [*fixed, *blocks])
+    html = render(_context(runs, left_out, megabytes, sweep.warning), overview, sections, [*fixed, *blocks])
     data = html.encode("utf-8", "replace")
     write_file(out, data)
     if csv_folder is not None:
@@ -64,7 +68,7 @@ def write_report(
     return {"questions": len(index["ids"]), "figures": len(figures), "bytes": len(data), "left_out": left_out}
 
 
-def _sections(runs: Sequence[Reported], facts: dict[str, Any], sweep: Sequence[Line]) -> list[Section]:
+def _sections(runs: Sequence[Reported], facts: dict[str, Any], sweep: SweepTables) -> list[Section]:
     metric = next((m for m in PREFERRED if all(m in run.metrics() for run in runs)), None)
     cost = cost_figures(facts, metric, {run.name: run.values(metric) for run in runs}) if metric else []
     thresholds = {run.name: run.threshold for run in runs}
@@ -72,7 +76,7 @@ def _sections(runs: Sequence[Reported], facts: dict[str, Any], sweep: Sequence[L
         ("comparison", "Comparison", comparison_figures(runs)),
         ("evidence", "Evidence", evidence_figures(facts)),
         ("filter", "The snippet filter", [*threshold_figures(facts, thresholds), *calibration_figures(facts)]),
-        ("sweep", "Sweep", sweep_figures(sweep)),
+        ("sweep", "Sweep", [*tuned_figures(sweep.tuned), *sweep_figures(sweep.outcome)]),
         ("cost", "Cost", [*cost, *seconds_figures(facts)]),
     ]
 
@@ -92,8 +96,9 @@ def _blocks(texts: Texts, room: float) -> tuple[list[tuple[str, str]], int]:
     return [("blocks", packed([place[number] for number in sorted(place)])), *found], left_out
 
 
-def _context(runs: Sequence[Reported], left_out: int, megabytes: float) -> dict[str, Any]:
-    notices = [
+def _context(runs: Sequence[Reported], left_out: int, megabytes: float, warning: str | None) -> dict[str, Any]:
+    notices = [warning] if warning else []
+    notices += [
         f"{run.name}: {failed:,} of {len(run.rows):,} questions failed; they score 0 and are marked below."
         for run in runs
         if (failed := sum(row.get("error") is not None for row in run.rows))
@@ -141,9 +146,6 @@ def _cell(line: dict[str, Any] | None) -> dict[str, Any] | None:
     digits = 1 if line["metric"] == WORDS else 3
     interval = "" if line["low"] is None else f"{line['low']:.{digits}f} to {line['high']:.{digits}f}"
     mean = "–" if line["mean"] is None else f"{line['mean']:.{digits}f}"
-    return {
-        "mean": mean,
-        "interval": interval,
-        "n": f"{line['n']:,}",
-        "excluded": f"{line['missing_gold'] + (line.get('excluded') or 0):,}",
-    }
+    excluded = line["missing_gold"] + (line.get("excluded") or 0)
+    n = f"{line['n']:,}" + (f" ({excluded:,})" if excluded else "")
+    return {"mean": mean, "interval": interval, "n": n, "abstained": f"{line['abstained']:,}"}

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pipeline.report.bands import METHOD, mean_band, ratio_band
-from pipeline.report.draw import MUTED, Canvas, canvas
+from pipeline.report.draw import Canvas, canvas
 from pipeline.report.facts import Facts
 from pipeline.report.figure import Figure
 
@@ -105,7 +105,7 @@ def _knows_gold(facts: Facts) -> bool:
 
 def _mark(drawn: Canvas, thresholds: dict[str, float | None]) -> None:
     for threshold in {t for t in thresholds.values() if t is not None}:
-        drawn.axes.axvline(threshold, color=MUTED, linestyle=":", linewidth=1)
+        drawn.mark(threshold)
 
 
 def _n(runs: dict[str, Sequence[Facts]] | dict[str, list[Facts]]) -> str:

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import InputError
 from pipeline.questions import read_questions
+from pipeline.scoring.compare import same_questions
 from pipeline.scoring.run import Row, apply_gold, read_run
 from pipeline.scoring.score import score_rows
 from pipeline.scoring.table import QUESTION_FILE, ScoreTable
@@ -62,6 +63,7 @@ def read_reported(folders: Sequence[Path], gold: Path | None = None) -> list[Rep
         raise InputError(
             f"{' and '.join(run.name for run in runs)} have no question in common; report runs of one question set"
         )
+    same_questions({run.name: run.rows for run in runs})
     return runs
 
 

@@ -1,93 +1,143 @@
-"""Curves of a sweep: a metric against the value of the key that was varied, with bands."""
+"""Curves of a sweep: a metric against the value of the key that was varied, with bands; its tables."""
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
+import numpy as np
 
-from pipeline.errors import InputError
-from pipeline.report.draw import canvas
+from pipeline.report.comparison import HEADINGS, difference_cells
+from pipeline.report.draw import HEIGHT, canvas
 from pipeline.report.figure import Figure
+from pipeline.report.sweep_tables import NEEDED, Line
 
-NEEDED = ("run", "metric", "settings", "mean", "low", "high", "n")
-Line = dict[str, Any]
-
-
-def read_outcomes(path: Path) -> list[Line]:
-    """The lines of a sweep's outcome table: the folder of a sweep, or its Parquet or CSV file.
-
-    A line is one metric of one variant (`run`), with the mean's interval; `settings` is JSON, what the variant sets.
-    InputError where the file cannot be read or lacks one of the columns `NEEDED`.
-    """
-    path = path / "outcome.parquet" if path.is_dir() else path
-    try:
-        table = pyarrow.csv.read_csv(path) if path.suffix == ".csv" else pq.read_table(path)
-    except (pa.ArrowInvalid, OSError) as problem:
-        raise InputError(f"--sweep {path} cannot be read as Parquet or CSV: {problem}") from None
-    if missing := [name for name in NEEDED if name not in table.column_names]:
-        raise InputError(
-            f"--sweep {path} has no column '{missing[0]}'; it has {', '.join(table.column_names)}; an outcome table "
-            f"needs {', '.join(NEEDED)}"
-        )
-    try:
-        return [{**line, "settings": json.loads(line["settings"] or "{}")} for line in table.to_pylist()]
-    except (TypeError, ValueError) as problem:
-        raise InputError(f"--sweep {path}: its column 'settings' is not JSON: {problem}") from None
+SIGNIFICANT = 0.05  # of Holm's p, for what a caption names
 
 
 def sweep_figures(lines: Sequence[Line]) -> list[Figure]:
-    """A figure for each metric; along it the values of the one key that varied (numbers ascending, off last), or the
-    variants by name where several did."""
+    """The outcome as a table, and a figure for each metric.
+
+    Where one key varied, its values lie along the axis (numbers at their distances, the rest to the right of them) and
+    what else differs (a second key, the system) parts the curves; other sweeps have a line for each variant.
+    """
     curves: dict[str, list[Line]] = {}
     for line in lines:
         if line["mean"] is not None:
             curves.setdefault(str(line["metric"]), []).append(line)
-    return [_curve(number, metric, *_values(found)) for number, (metric, found) in enumerate(curves.items(), start=1)]
+    figures = [_figure(number, metric, found) for number, (metric, found) in enumerate(curves.items(), start=1)]
+    return [*([_outcome(lines)] if curves and "difference" in lines[0] else []), *figures]
 
 
-def _values(lines: list[Line]) -> tuple[str, list[Line]]:
-    """What varied, and the lines with its `value`."""
+def _outcome(lines: Sequence[Line]) -> Figure:
+    baseline = lines[0]["baseline"]
+    table: list[Sequence[str]] = [("variant", "mean", *HEADINGS[1:])]
+    for before, line in zip([None, *lines], lines, strict=False):
+        if before is None or before["run"] != line["run"]:
+            table.append((str(line["run"]) + (", the baseline" if line["run"] == baseline else ""),))
+        mean = "" if line["mean"] is None else f"{line['mean']:.3f}"
+        table.append((str(line["metric"]), mean, *difference_cells(line)))
+    columns = list(lines[0])
+    methods = "; ".join(dict.fromkeys(str(line["method"]) for line in lines))
+    caption = (
+        f"Every variant against {baseline}, over the questions that both have a value of (n; in brackets those "
+        f"excluded because only one has). {methods}. Seconds, calls and tokens of each variant are in the file."
+    )
+    rows = [[_plain(line[name]) for name in columns] for line in lines]
+    return Figure("outcome", f"Variants against {baseline}", caption, columns, rows, table=table)
+
+
+def _figure(number: int, metric: str, lines: list[Line]) -> Figure:
+    key, series = _series(lines)
+    name = f"sweep-{number}"
+    if key is None:
+        svg, places = _by_variant(name, metric, lines), "variant"
+    else:
+        svg, places = _by_value(name, metric, key, series), key
+    held = [line for own in series.values() for line in own]
+    counts = sorted({line["n"] for line in lines})
+    found = [str(line["run"]) for line in lines if (line.get("p_holm") or 1) < SIGNIFICANT]
+    differs = f" Different from {lines[0]['baseline']} (p by Holm below {SIGNIFICANT}): {', '.join(found) or 'none'}."
+    caption = f"Mean {metric} by {places}, with the outcome table's 95% intervals; n {', '.join(map(str, counts))}." + (
+        differs if "p_holm" in lines[0] else ""
+    )
+    others = [column for column in lines[0] if column not in (*NEEDED, "value", "series")]
+    columns = ("run", "metric", "series", "value", "mean", "low", "high", "n", *others)
+    return Figure(
+        name, f"{metric} by {places}", caption, columns, [[_plain(line.get(c)) for c in columns] for line in held], svg
+    )
+
+
+def _series(lines: list[Line]) -> tuple[str | None, dict[str, list[Line]]]:
+    """The key along the axis, and the lines with their `value` of it by what else differs; None and the lines with
+    their name as `value` where the variants set different keys, or one key's values do not tell a series' lines apart.
+    """
     settings = [line["settings"] for line in lines]
     varied = [key for key in settings[0] if len({json.dumps(of.get(key)) for of in settings}) > 1]
-    if len(varied) == 1 and all(list(of) == list(settings[0]) for of in settings):
-        return varied[0], [{**line, "value": line["settings"][varied[0]]} for line in lines]
-    return "variant", [{**line, "value": line["run"]} for line in lines]
+    by_variant = {"": [{**line, "value": line["run"], "series": ""} for line in lines]}
+    if not varied or any(set(of) != set(settings[0]) for of in settings):
+        return None, by_variant
+    key = max(varied, key=lambda name: len({json.dumps(of[name]) for of in settings}))
+    several = len({line.get("system") for line in lines}) > 1
+    series: dict[str, list[Line]] = {}
+    for line in lines:
+        parts = [str(line["system"])] * several
+        parts += [f"{other.rpartition('.')[2]} {_shown(line['settings'][other])}" for other in varied if other != key]
+        label = ", ".join(parts)
+        series.setdefault(label, []).append({**line, "value": line["settings"][key], "series": label})
+    if any(len({json.dumps(line["value"]) for line in own}) < len(own) for own in series.values()):
+        return None, by_variant
+    return key, {label: sorted(own, key=lambda line: _order(line["value"])) for label, own in series.items()}
 
 
-def _curve(number: int, metric: str, key: str, lines: list[Line]) -> Figure:
-    lines = sorted(lines, key=lambda line: (_number(line["value"]) is None, _number(line["value"]) or 0))
-    labels = ["off" if line["value"] is None else str(line["value"])[:24] for line in lines]
-    means = [line["mean"] for line in lines]
-    lows = [line["mean"] if line["low"] is None else line["low"] for line in lines]
-    highs = [line["mean"] if line["high"] is None else line["high"] for line in lines]
-    name = f"sweep-{number}"
+def _by_value(name: str, metric: str, key: str, series: dict[str, list[Line]]) -> str:
+    values = {_shown(line["value"]): line["value"] for own in series.values() for line in own}
+    values = dict(sorted(values.items(), key=lambda item: _order(item[1])))
+    numbers = [n for value in values.values() if (n := _number(value)) is not None]
+    # Numbers keep their distances; what is no number stands to the right of them, a mean step away.
+    step = (numbers[-1] - numbers[0]) / (len(numbers) - 1) if len(numbers) > 1 else 1.0
+    start = numbers[-1] if numbers else -step
+    rest = [start + step * (n + 1) for n in range(len(values) - len(numbers))]
+    place = dict(zip(values, [*numbers, *rest], strict=True))
     with canvas(name) as drawn:
-        numbers = [n for line in lines if (n := _number(line["value"])) is not None]
-        # Numbers keep their distances; what is no number stands to the right of them, a mean step away.
-        step = (numbers[-1] - numbers[0]) / (len(numbers) - 1) if len(numbers) > 1 else 1.0
-        start = numbers[-1] if numbers else -step
-        places = [*numbers, *(start + step * (n + 1) for n in range(len(lines) - len(numbers)))]
-        if len(numbers) > 1:
-            curve = tuple(part[: len(numbers)] for part in (means, lows, highs))
-            drawn.line(0, numbers, curve, metric, marker="o")
-        rest = slice(len(numbers) if len(numbers) > 1 else 0, None)
-        if places[rest]:
-            drawn.points(0, places[rest], (means[rest], lows[rest], highs[rest]), metric)
-        drawn.axes.set_xticks(places, labels)
-        if max(map(len, labels)) > 5:
+        for at, (label, own) in enumerate(series.items()):
+            joined = [line for line in own if _number(line["value"]) is not None]
+            joined = joined if len(joined) > 1 else []
+            if joined:
+                drawn.line(at, [place[_shown(line["value"])] for line in joined], _curve(joined), label, marker="o")
+            alone = [line for line in own if line not in joined]
+            if alone:
+                beside = 0.03 * step * (at - (len(series) - 1) / 2)  # so that whiskers do not hide each other
+                where = [place[_shown(line["value"])] + beside for line in alone]
+                drawn.points(at, where, _curve(alone), "_" if joined else label)
+        drawn.axes.set_xticks(list(place.values()), [label[:24] for label in place])
+        if max(map(len, place)) > 5:
             drawn.axes.tick_params(axis="x", rotation=30)
-        drawn.labels(key, metric, legend=False)
-    counts = sorted({line["n"] for line in lines})
-    caption = f"Mean {metric} at each value of {key}, with the table's intervals; n {', '.join(map(str, counts))}."
-    others = [name for name in lines[0] if name not in (*NEEDED, "value")]
-    columns = ("run", "metric", "value", "mean", "low", "high", "n", *others)
-    return Figure(
-        name, f"{metric} by {key}", caption, columns, [[line[c] for c in columns] for line in lines], drawn.svg
-    )
+        drawn.labels(key, metric, legend=len(series) > 1)
+    return drawn.svg
+
+
+def _by_variant(name: str, metric: str, lines: list[Line]) -> str:
+    with canvas(name, height=max(HEIGHT / 2, 0.6 + 0.24 * len(lines))) as drawn:
+        drawn.points(0, range(len(lines)), _curve(lines), metric, horizontal=True)
+        own = [line["mean"] for line in lines if line["run"] == line.get("baseline")]
+        if own:
+            drawn.mark(own[0])
+        drawn.axes.set_yticks(range(len(lines)), [str(line["run"])[:32] for line in lines])
+        drawn.axes.invert_yaxis()
+        drawn.labels(metric, "", legend=False)
+    return drawn.svg
+
+
+def _curve(lines: Sequence[Line]) -> tuple[Any, Any, Any]:
+    means = [line["mean"] for line in lines]
+    lows, highs = ([line[end] if line[end] is not None else line["mean"] for line in lines] for end in ("low", "high"))
+    return np.array(means), np.array(lows), np.array(highs)
+
+
+def _order(value: Any) -> tuple[bool, float]:
+    """Numbers ascending, then the rest as they come."""
+    number = _number(value)
+    return number is None, number or 0.0
 
 
 def _number(value: Any) -> float | None:
@@ -95,5 +145,15 @@ def _number(value: Any) -> float | None:
         return None
     try:
         return float(value)
-    except ValueError:
+    except (TypeError, ValueError):
         return None
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "off"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _plain(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, dict | list) else value

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pipeline.errors import InputError
-from pipeline.scoring.intervals import bootstrap_interval
+from pipeline.scoring.intervals import mean_interval
 from pipeline.scoring.paired import compare, holm
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ COMPARISON = pa.schema(
         ("excluded", pa.int64()),  # questions that only one of the two has a value for: not compared
         ("baseline_mean", pa.float64()),  # over the n questions
         ("mean", pa.float64()),
-        ("low", pa.float64()),  # bootstrap interval of the mean
+        ("low", pa.float64()),  # of the mean: Wilson where all values are 0 or 1, else bootstrap
         ("high", pa.float64()),
         ("difference", pa.float64()),  # mean - baseline_mean
         ("difference_low", pa.float64()),  # paired bootstrap
@@ -175,7 +175,7 @@ def _line(
         return line
     ours, theirs = [b for _, b in known], [a for a, _ in known]
     found = compare(theirs, ours, confidence, resamples, seed)
-    low, high = bootstrap_interval(ours, confidence, resamples, seed) or (None, None)
+    low, high = mean_interval(ours, confidence, resamples, seed)[0] or (None, None)
     return line | {
         "baseline_mean": sum(theirs) / len(theirs),
         "mean": sum(ours) / len(ours),

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.cost import ALL, COST, COUNTS, question_costs, stage_costs
-from pipeline.storage import write_file
+from pipeline.scoring.table import write_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,10 +24,8 @@ CAPTION = (
 
 
 def write_costs(rows: Iterable[Mapping[str, Any]], run: Path) -> None:
-    """RUN/costs.parquet, of schema `cost.COST`: a row for each question and stage that worked on it."""
-    buffer = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(question_costs(rows), schema=COST), buffer)
-    write_file(run / FILE, buffer.getvalue().to_pybytes())
+    """RUN/costs.parquet, of schema `cost.COST`: a row for each question and stage that worked on it; CSV beside."""
+    write_table(pa.Table.from_pylist(question_costs(rows), schema=COST), run / FILE)
 
 
 def show_costs(run: Path) -> "Table":

@@ -39,6 +39,21 @@ def bootstrap_interval(
     return float(result.confidence_interval.low), float(result.confidence_interval.high)
 
 
+def mean_interval(
+    values: Sequence[float], confidence: float = 0.95, resamples: int = 2000, seed: int = 0
+) -> tuple[tuple[float, float] | None, str]:
+    """(interval of the mean, method): Wilson's where all values are 0 or 1, as EM's are, so that n questions without a
+    success do not look like certainty; else the bootstrap. None as in the two."""
+    if len(values) > 0 and all(value in (0, 1) for value in values):
+        return wilson_interval(int(sum(values)), len(values), confidence), wilson_method(confidence)
+    interval = bootstrap_interval(values, confidence, resamples, seed)
+    return interval, f"{confidence:.0%} percentile bootstrap of the mean ({resamples} resamples, seed {seed})"
+
+
+def wilson_method(confidence: float = 0.95) -> str:
+    return f"{confidence:.0%} Wilson for shares of questions"
+
+
 def wilson_interval(successes: int, n: int, confidence: float = 0.95) -> tuple[float, float] | None:
     """Wilson score interval of the proportion `successes / n` (Wilson 1927); None where n is 0.
 

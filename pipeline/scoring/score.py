@@ -84,22 +84,20 @@ def score_rows(
         | _verdict(verdicts.get(row["id"]), judged is not None)
         for row in rows
     ]
-    bootstrap = f"{confidence:.0%} percentile bootstrap of the mean ({resamples} resamples, seed {seed})"
-    wilson = f"{confidence:.0%} Wilson for shares of questions"
 
-    def mean(group: str, metric: str, missing: int, method: str = bootstrap) -> dict[str, Any]:
+    def mean(group: str, metric: str, missing: int, by: str = "") -> dict[str, Any]:
         scored = [question for question in questions if question[metric] is not None]
         values = [question[metric] for question in scored]
-        interval = intervals.bootstrap_interval(values, confidence, resamples, seed)
+        interval, method = intervals.mean_interval(values, confidence, resamples, seed)
         average = sum(values) / len(values) if values else None
-        return _line(group, metric, average, interval, scored, missing, method) | {
+        return _line(group, metric, average, interval, scored, missing, method + by) | {
             "excluded": sum(metric in (question.get("excluded") or []) for question in questions)
         }
 
     def share(metric: str, among: list[dict[str, Any]], has: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         count = sum(map(has, among))
-        interval = intervals.wilson_interval(count, len(among), confidence)
-        return _line("run", metric, count / len(among) if among else None, interval, among, 0, wilson)
+        interval, method = intervals.wilson_interval(count, len(among), confidence), intervals.wilson_method(confidence)
+        return _line("run", metric, count / len(among) if among else None, interval, among, 0, method)
 
     def refusals(suffix: str, among: list[dict[str, Any]]) -> list[dict[str, Any]]:
         blocks = any(question["blocked"] is not None for question in questions)
@@ -119,7 +117,7 @@ def score_rows(
             lines.append(mean("evidence", SUPPORTED, 0))
         for metric, shown in JUDGED_METRICS.items() if judged is not None else ():
             missing = without if metric in NEED_GOLD else 0
-            lines.append(mean(MARK, shown, missing, f"{bootstrap}; {MARK}: {judge}"))
+            lines.append(mean(MARK, shown, missing, f"; {MARK}: {judge}"))
         lines.append(mean("run", WORDS, 0))
         lines += refusals("", questions)
         unanswerable = [question for question in questions if question["unanswerable"]]

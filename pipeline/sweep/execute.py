@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from pipeline.execute import Part, declared
+from pipeline.questions import QUESTIONS, fingerprint
 from pipeline.run import Run
 from pipeline.stage import Stage
 from pipeline.sweep.variants import Checked, shared_keys
@@ -66,7 +67,8 @@ def _about(one: Checked) -> dict[str, Any]:
     identity = {
         "system": one.system.resolved,
         "prompts": {name: prompt.sha256 for name, prompt in one.system.prompts().items()},
-        "questions": variant.questions,
+        "models": dict(one.models),
+        "questions": f"{one.questions.num_rows} of sha256 {fingerprint(one.questions.select(QUESTIONS.names))}",
         "indexes": dict(one.indexes),
         "key": one.keys[-1],
     }

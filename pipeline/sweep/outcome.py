@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pipeline.parts import Row
 from pipeline.scoring.compare import COMPARISON, SHARES, compare_runs
-from pipeline.scoring.intervals import bootstrap_interval
+from pipeline.scoring.intervals import mean_interval
 from pipeline.scoring.retrieval import METRICS, PASSAGE_METRICS, check_metrics
 from pipeline.scoring.run import read_run
 from pipeline.scoring.score import ANSWER_METRICS, JUDGED_METRICS, SUPPORTED, WORDS, score_rows
@@ -56,13 +56,14 @@ def outcome_table(sweep: Sweep, folders: Mapping[str, Path], tables: Mapping[str
     metrics = sweep.metrics or None
     compared = compare_runs(tables, sweep.baseline, metrics).to_pylist()
     held: list[str] = metrics or list(dict.fromkeys(line["metric"] for line in compared))
+    forms = any(variant.questions != "as_given" for variant in sweep.variants)
     lines: list[dict[str, Any]] = []
     for variant in sweep.variants:
         if variant.name == sweep.baseline:
             own = [_baseline_line(variant.name, metric, tables[variant.name]) for metric in held]
         else:
             own = [line for line in compared if line["run"] == variant.name]
-        lines += [{**line, **_about(variant), **cost(folders[variant.name])} for line in own]
+        lines += [{**line, **_about(variant, forms), **cost(folders[variant.name])} for line in own]
     return pa.Table.from_pylist(lines, schema=OUTCOME)
 
 
@@ -73,16 +74,19 @@ def cost(folder: Path) -> dict[str, float]:
     return {name: total / len(rows) for name, total in totals.items()}
 
 
-def _about(variant: Variant) -> dict[str, str]:
-    settings = {**variant.settings, **{f"index.{name}": keys for name, keys in variant.index_settings.items()}}
-    if variant.questions != "as_given":
+def _about(variant: Variant, forms: bool) -> dict[str, str]:
+    settings = dict(variant.settings)
+    for name, keys in variant.index_settings.items():
+        settings |= {f"index.{name}.{key}": value for key, value in keys.items()}
+    if forms:
         settings["questions"] = variant.questions
     return {"system": Path(variant.system).stem, "settings": json.dumps(settings)}
 
 
 def _baseline_line(name: str, metric: str, table: pa.Table) -> dict[str, Any]:
     values = _column(table, metric)
-    low, high = bootstrap_interval(values) or (None, None)
+    interval, method = mean_interval(values)
+    low, high = interval or (None, None)
     return {
         "run": name,
         "baseline": name,
@@ -92,7 +96,7 @@ def _baseline_line(name: str, metric: str, table: pa.Table) -> dict[str, Any]:
         "mean": sum(values) / len(values) if values else None,
         "low": low,
         "high": high,
-        "method": "95% percentile bootstrap of the mean (2000 resamples, seed 0)",
+        "method": method,
     }
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from pipeline.errors import InputError
-from pipeline.scoring.intervals import bootstrap_interval
+from pipeline.scoring.intervals import mean_interval
 from pipeline.scoring.paired import compare
 
 How = Literal["nested", "held_out", "tuned"]
@@ -31,7 +31,7 @@ TUNED = pa.schema(
         ("tuned_mean", pa.float64()),  # of the chosen variant on the questions it was chosen on; all: mean over folds
         ("n", pa.int64()),  # questions reported on
         ("mean", pa.float64()),  # on these
-        ("low", pa.float64()),  # bootstrap interval
+        ("low", pa.float64()),  # of the mean: Wilson where all values are 0 or 1, else bootstrap
         ("high", pa.float64()),
         ("gap", pa.float64()),  # tuned_mean - mean
         ("baseline_mean", pa.float64()),  # on the same questions
@@ -121,7 +121,7 @@ def _parts(ids: list[str], how: How, folds: int, held_out: float, seed: int) -> 
 
 def _line(chosen: str, seen: int, tuned: float, own: list[float], theirs: list[float]) -> dict[str, Any]:
     found = compare(theirs, own)
-    low, high = bootstrap_interval(own) or (None, None)
+    low, high = mean_interval(own)[0] or (None, None)
     mean = sum(own) / len(own)
     return {
         "chosen": chosen,

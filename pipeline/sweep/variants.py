@@ -23,6 +23,7 @@ Models = Callable[[Profile, str], Mapping[str, Any]]  # profile, role -> what id
 @dataclass(frozen=True)
 class Checked:
     """A variant whose config was found right. `indexes`: name -> identity of the index (a JSON value).
+    `models`: role -> what identifies its model.
 
     `keys[n]` is the address of the table after n stages: equal addresses, equal tables.
     """
@@ -31,6 +32,7 @@ class Checked:
     system: System
     profile: Profile
     indexes: Mapping[str, Any]
+    models: Mapping[str, Any]
     questions: pa.Table
     keys: tuple[str, ...]
 
@@ -46,9 +48,10 @@ def checked(
     """The variant with its addresses; `questions` is the question table in the variant's form."""
     digest = hashlib.sha256(json.dumps(questions.to_pylist(), sort_keys=True).encode()).hexdigest()
     keys = [_address({"rules": RULES, "tartan": version("tartan"), "questions": digest})]
+    named = {role: dict(models(profile, role)) for stage in system.stages for role in _roles(stage, profile)}
     for stage in system.stages:
-        keys.append(_address({"after": keys[-1], "stage": _content(stage, profile, indexes, models)}))
-    return Checked(variant, system, profile, indexes, questions, tuple(keys))
+        keys.append(_address({"after": keys[-1], "stage": _content(stage, profile, indexes, named)}))
+    return Checked(variant, system, profile, indexes, named, questions, tuple(keys))
 
 
 def shared_keys(variants: Sequence[Checked]) -> set[str]:
@@ -68,15 +71,19 @@ def shared_keys(variants: Sequence[Checked]) -> set[str]:
     return {key for key, after in following.items() if len(after) > 1 and key not in first}
 
 
-def _content(stage: Stage, profile: Profile, indexes: Mapping[str, Any], models: Models) -> dict[str, Any]:
+def _roles(stage: Stage, profile: Profile) -> list[str]:
+    ways = stage.methods().values()
+    return [*stage.models(), *profile.retrievers(method for methods in ways for method in methods)]
+
+
+def _content(stage: Stage, profile: Profile, indexes: Mapping[str, Any], models: Mapping[str, Any]) -> dict[str, Any]:
     """What a stage's outcome depends on, beside its input."""
     methods = stage.methods()
-    roles = [*stage.models(), *profile.retrievers(method for ways in methods.values() for method in ways)]
     return {
         "name": stage.name,
         "settings": stage.model_dump(mode="json", by_alias=True),  # files in it carry fingerprints
         "prompts": {use.prompt.name: use.prompt.sha256 for use in stage.prompts()},
-        "models": {role: dict(models(profile, role)) for role in roles},
+        "models": {role: models[role] for role in _roles(stage, profile)},
         "indexes": {name: [indexes[name], sorted(methods.get(name, ()))] for name in stage.indexes()},
     }
 

@@ -35,6 +35,7 @@ def test_what_is_wrong_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixtu
     table.write_text("run,metric\na,F1\n")
     wrong = [
         ([one, other], "say where the report goes, --out FILE.html"),
+        ([table], "is a file: say where the report goes"),
         ([tmp_path / "none"], "is not a run"),
         ([one, "--out", tmp_path], "is a folder; name a file"),
         ([one, "--csv", table], "is a file; name a folder"),

@@ -3,13 +3,14 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from jobs.cli import main
-from pipeline.env import ChatRequest
+from pipeline.env import ChatRequest, Completion
 from tests.stubs import StubLLM, said
 
 SWEEP = """
@@ -65,8 +66,63 @@ def test_a_sweep_and_the_comparison_of_its_runs(files: Path, capsys: pytest.Capt
     compared = {line["metric"]: line for line in json.loads(capsys.readouterr().out)}
     assert compared["EM"]["difference"] == 1
     assert "McNemar" in compared["EM"]["method"]
-    assert tartan("score", *runs) == 0
+    assert tartan("score", *runs, "--out", files / "compared.parquet") == 0
     assert "against" in capsys.readouterr().out
+    assert {line["metric"]: line for line in pq.read_table(files / "compared.parquet").to_pylist()} == compared
+    assert (files / "compared.csv").exists()
+    assert (runs[0] / "costs.csv").read_text().startswith('"id","stage"')
+    assert tartan("score", runs[0], "--out", files / "compared.parquet") == 2
+
+
+def test_the_first_questions_only(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tartan("sweep", *common(files, "--limit", 5, "--json")) == 0
+    assert {line["n"] for line in json.loads(capsys.readouterr().out) if line["metric"] == "EM"} == {5}
+    run = pq.read_table(files / "out" / "runs" / "max_words=10" / "answers" / "part-00000.parquet")
+    assert run["id"].to_pylist() == ["0", "1", "2", "3", "4"]
+    assert tartan("sweep", *common(files, "--limit", 6)) == 2
+    assert "questions was '5 of sha256" in capsys.readouterr().err
+
+
+def test_a_sweep_is_graded_by_a_judge_and_tuned_by_its_grades(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The judge likes digits: similarity 9 for an answer with one, else 2."""
+
+    def answer_or_judge(request: ChatRequest) -> str:
+        text = said(request)
+        if "apart" in text:
+            return "direct: it"
+        if "Claim:" in text:
+            return "neutral"
+        if "Reference" in text:
+            return "9" if re.search(r"\d", text.split("Answer to grade:")[1].split("\n")[0]) else "2"
+        return "5" if "Source" in text else reply(request)
+
+    monkeypatch.setattr("pipeline.local.LocalEnv.llm", lambda self, role: StubLLM(answer_or_judge))
+    assert tartan("sweep", *common(files, "--judge", "judge", "--json")) == 0
+    lines = {(line["run"], line["metric"]): line for line in json.loads(capsys.readouterr().out)}
+    liked = lines["max_words=200", "similarity (local judge)"]
+    assert (liked["mean"], liked["baseline_mean"], liked["n"]) == (9, 2, 12)
+    tuning = ("--judge", "judge", "--objective", "similarity", "--folds", 3, "--json")
+    assert tartan("tune", *common(files, *tuning)) == 0
+    whole = json.loads(capsys.readouterr().out)[-1]
+    assert (whole["chosen"], whole["objective"], whole["mean"]) == ("max_words=200", "similarity (local judge)", 9)
+    assert tartan("sweep", *common(files, "--judge", "retriever")) == 2
+
+
+def test_failed_questions_are_named_and_make_the_exit_code_1(
+    files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(request: ChatRequest) -> Any:
+        return Completion("", "", "error", error="too long") if "What is 7?" in said(request) else reply(request)
+
+    monkeypatch.setattr("pipeline.local.LocalEnv.llm", lambda self, role: StubLLM(refuse))
+    assert tartan("sweep", *common(files)) == 1
+    assert "variant 'max_words=10': 1 of 12 questions failed" in capsys.readouterr().err
+    monkeypatch.setattr("pipeline.local.LocalEnv.llm", lambda self, role: StubLLM(reply))
+    assert tartan("sweep", *common(files, "--json")) == 0
+    lines = {(line["run"], line["metric"]): line for line in json.loads(capsys.readouterr().out)}
+    assert lines["max_words=200", "EM"]["mean"] == 1
 
 
 def test_tune_prints_the_gap_and_marks_the_mistake(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,6 +132,12 @@ def test_tune_prints_the_gap_and_marks_the_mistake(files: Path, capsys: pytest.C
     assert tartan("tune", *common(files, "--objective", "F1", "--report-on-tuned-questions")) == 0
     assert "REPORTED ON THE QUESTIONS" in capsys.readouterr().out
     assert "REPORTED ON THE QUESTIONS" in (files / "out" / "tuned.csv").read_text()
+    run = files / "out" / "runs" / "max_words=200"
+    assert tartan("report", run, "--sweep", files / "out") == 0
+    assert '<p class="notice">F1: REPORTED ON THE QUESTIONS' in (run / "report.html").read_text()
+    capsys.readouterr()
+    assert tartan("tune", *common(files, "--objective", "F1", "--report-on-tuned-questions", "--json")) == 0
+    assert all("REPORTED ON THE" in line["warning"] for line in json.loads(capsys.readouterr().out))
     assert tartan("tune", *common(files, "--held-out", 0.5, "--report-on-tuned-questions")) == 2
     assert tartan("tune", *common(files, "--objective", "nDCG@10", "--quiet")) == 2
     assert "0 of 12 questions have it in every variant" in capsys.readouterr().err
@@ -98,11 +160,24 @@ def test_bad_sweeps_stop_before_anything_runs(
     assert not (files / "out").exists()
 
 
+def test_a_setting_is_for_the_variants_that_have_the_stage(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = "[{name: plain, system: closed-book}, {name: votes, system: closed-book-votes}]"
+    (files / "s.yaml").write_text(f"variants: {listed}\nbaseline: plain\nmetrics: [EM]")
+    assert tartan("sweep", *common(files, "--set", "vote.voter_num=3", "--set", "answer.max_words=9", "--json")) == 0
+    lines = {line["run"]: line for line in json.loads(capsys.readouterr().out)}
+    assert (lines["plain"]["calls"], lines["votes"]["calls"]) == (1, 3)
+    assert tartan("sweep", *common(files, "--set", "explore.rounds=1")) == 2
+    assert "no stage is called 'explore'" in capsys.readouterr().err
+
+
 def test_an_index_is_varied_only_with_a_corpus(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     vary = "vary: {index.plaid.split.size: [100, 200]}\nbaseline: {index.plaid.split.size: 100}"
     (files / "s.yaml").write_text(f"system: rag\n{vary}")
     assert tartan("sweep", *common(files)) == 2
     assert "give --corpus" in capsys.readouterr().err
+    (files / "s.yaml").write_text(f"system: closed-book\n{vary}")
+    assert tartan("sweep", *common(files, "--corpus", files)) == 2
+    assert "its system searches no index" in capsys.readouterr().err
 
 
 def write_run(folder: Path, ids: list[str]) -> Path:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pipeline.errors import InputError
 from pipeline.report.bands import mean_band, ratio_band
-from pipeline.report.comparison import comparison_figures
+from pipeline.report.comparison import HEADINGS, comparison_figures
 from pipeline.report.cost_figures import cost_figures, seconds_figures
 from pipeline.report.draw import canvas
 from pipeline.report.evidence_figures import BARS, bin_edges, evidence_figures
@@ -19,7 +20,6 @@ from pipeline.report.funnel_figure import funnel_figures
 from pipeline.report.headline import headline_figure
 from pipeline.report.snippet_figures import calibration_figures, threshold_figures
 from pipeline.report.source import read_reported
-from pipeline.report.sweep_figures import sweep_figures
 from tests.pipeline.report.runs import passage, row, snippet, write_run
 
 
@@ -134,49 +134,45 @@ def test_wins_losses_and_ties(tmp_path: Path) -> None:
     runs = read_reported([first, second])
     wins, questions = comparison_figures(runs)
     line = next(line for line in lines(wins) if line["metric"] == "containment")
-    assert (line["run"], line["against"]) == ("b", "a")
+    assert (line["run"], line["baseline"]) == ("b", "a")
     assert (line["wins"], line["ties"], line["losses"], line["n"]) == ("2", "1", "1", "4")
-    assert float(line["mean difference"]) == 0.25
-    assert float(line["low"]) < 0.25 < float(line["high"])
+    assert float(line["difference"]) == 0.25
+    assert float(line["difference_low"]) < 0.25 < float(line["difference_high"])
+    assert float(line["p"]) == 1  # 2 wins, 1 loss
+    assert "exact McNemar; Holm over" in line["method"]
+    assert wins.table[0] == HEADINGS
+    assert next(row for row in wins.table if row[0] == "containment")[1:] == [
+        "+0.250", "-0.750 to +1.000", "+0.26", "4", "1.0000", "1.0000",
+    ]  # fmt: skip
+    assert {"abstained", "failed"} <= {row[0] for row in wins.table}
+    assert "failed" not in wins.svg  # fewer of them is better: no contest to win
     assert [line["id"] for line in lines(questions)] == ["q-0", "q-1", "q-2", "q-3"]
     assert lines(questions)[1]["containment, b"] == "1"
     assert comparison_figures(runs[:1]) == []
+
+
+def test_a_planted_difference_is_found_and_none_is_not(tmp_path: Path) -> None:
+    bad = {"answer": "A toucan."}
+    first = write_run(tmp_path / "a", [row(n, **(bad if n % 2 else {})) for n in range(40)])
+    same = write_run(tmp_path / "b", [row(n, **({} if n % 2 else bad)) for n in range(40)])
+    better = write_run(tmp_path / "c", [row(n) for n in range(40)])
+    found = {figure.name: lines(figure) for figure in comparison_figures(read_reported([first, same, better]))[:2]}
+    p = {name: {line["metric"]: float(line["p_holm"]) for line in own} for name, own in found.items()}
+    assert p["wins-1"]["containment"] == 1
+    assert p["wins-2"]["containment"] < 0.001
+
+
+def test_one_id_for_two_questions_is_refused(tmp_path: Path) -> None:
+    first = write_run(tmp_path / "a", [row(0)])
+    other = write_run(tmp_path / "b", [row(0, question="What else?")])
+    with pytest.raises(InputError, match="question q-0 of b is not that of a"):
+        read_reported([first, other])
 
 
 def test_the_headline_is_the_score_table(tmp_path: Path) -> None:
     run = read_reported([write_run(tmp_path / "run", [row(0), row(1, answer="No."), row(2, answers=None)])])
     line = next(line for line in lines(headline_figure(run)) if line["metric"] == "containment")
     assert (line["mean"], line["n"], line["missing gold"]) == ("0.5", "2", "1")
-
-
-def outcome(settings: dict[str, Any], metric: str, mean: float, run: str = "v") -> dict[str, Any]:
-    return {"run": run, "settings": settings, "metric": metric, "mean": mean, "low": None, "high": None, "n": 9}
-
-
-def test_a_sweep_has_a_figure_a_metric() -> None:
-    varied = [
-        outcome({"filter.min_cosine": value, "k": 5}, metric, mean)
-        for metric in ("F1", "EM")
-        for value, mean in ((None, 0.2), (0.5, 0.4), (0.2, 0.3))
-    ]
-    figures = sweep_figures(varied)
-    assert [figure.title for figure in figures] == ["F1 by filter.min_cosine", "EM by filter.min_cosine"]
-    assert [(line["value"], line["mean"]) for line in lines(figures[0])] == [
-        ("0.2", "0.3"),
-        ("0.5", "0.4"),
-        ("", "0.2"),
-    ]
-    words = [outcome({"order": value}, "F1", 0.5) for value in "ba"]
-    assert [line["value"] for line in lines(sweep_figures(words)[0])] == ["b", "a"]
-
-
-def test_a_sweep_over_several_keys_is_by_variant() -> None:
-    both = [outcome({"a": 1, "b": 1}, "F1", 0.5, "one"), outcome({"a": 2, "b": 2}, "F1", 0.6, "two")]
-    other = [outcome({}, "F1", 0.5, "none"), outcome({"b": 2}, "F1", 0.6, "some")]
-    for variants, names in ((both, ["one", "two"]), (other, ["none", "some"])):
-        figure = sweep_figures(variants)[0]
-        assert figure.title == "F1 by variant"
-        assert [line["value"] for line in lines(figure)] == names
 
 
 def test_a_band_holds_the_mean_and_narrows_with_n() -> None:

@@ -11,6 +11,7 @@ import pytest
 from pipeline.errors import InputError
 from pipeline.report.report import write_report
 from pipeline.report.source import read_reported
+from pipeline.scoring.judged import JUDGED
 from pipeline.scoring.score import score_rows
 from tests.pipeline.report.runs import many_rows, row, write_run
 
@@ -89,6 +90,24 @@ def test_scores_that_were_written_are_taken_unless_they_are_of_other_questions(t
     assert read_reported([folder])[0].values("containment") == [0, 0]
     score_rows(gold[:1]).to_files(folder / "scores.parquet")
     assert read_reported([folder])[0].values("containment") == [1, 1]
+
+
+def test_a_local_judge_is_marked_wherever_its_scores_are_shown(tmp_path: Path) -> None:
+    rows = [row(n) for n in range(3)]
+    verdicts = [{"id": f"q-{n}", "correctness": 2.0 - n, "similarity": 7.0 + n, "excluded": []} for n in range(3)]
+    folder = write_run(tmp_path / "run", rows)
+    judged = pa.Table.from_pylist(verdicts, schema=JUDGED)
+    score_rows(rows, judged=judged, judge="tiny").to_files(folder / "scores.parquet")
+    run = read_reported([folder])[0]
+    assert [name for name in run.metrics() if "judge" in name] == [
+        "correctness (local judge)", "similarity (local judge)",
+    ]  # fmt: skip
+    write_report([run], tmp_path / "r.html", csv_folder=tmp_path / "csv")
+    html = (tmp_path / "r.html").read_text()
+    assert "local judge: tiny" in html
+    shown = re.findall(r"(?:correctness|similarity|coverage|faithfulness)(?! \(local judge\))", html)
+    assert not shown, "a judged metric without its mark"
+    assert "correctness (local judge)" in (tmp_path / "csv" / "cost.csv").read_text()  # preferred where there is one
 
 
 def test_gold_from_elsewhere(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from pipeline.scoring.intervals import bootstrap_interval, wilson_interval
+from pipeline.scoring.intervals import bootstrap_interval, mean_interval, wilson_interval
 
 
 @pytest.mark.parametrize(
@@ -59,3 +59,13 @@ def test_bootstrap_needs_two_finite_values() -> None:
     assert bootstrap_interval([0.3]) is None
     with pytest.raises(ValueError, match="NaN"):
         bootstrap_interval([0.1, float("nan")])
+
+
+def test_the_interval_of_a_mean_is_wilsons_for_shares_and_the_bootstrap_for_others() -> None:
+    assert mean_interval([0.0] * 12) == (wilson_interval(0, 12), "95% Wilson for shares of questions")
+    assert mean_interval([1.0])[0] == wilson_interval(1, 1)
+    values = [0.0, 0.5, 1.0, 1.0]
+    interval, method = mean_interval(values, 0.9, 500, 3)
+    assert interval == bootstrap_interval(values, 0.9, 500, 3)
+    assert method == "90% percentile bootstrap of the mean (500 resamples, seed 3)"
+    assert mean_interval([]) == (None, "95% percentile bootstrap of the mean (2000 resamples, seed 0)")

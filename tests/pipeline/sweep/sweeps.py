@@ -51,15 +51,21 @@ def write(folder: Path, sweep: str, system: str = SYSTEM) -> Sweep:
     return read_sweep(folder / "sweep.yaml")
 
 
-def variants_of(sweep: Sweep, texts: Sequence[str] = ("one", "three", "seven")) -> list[Checked]:
+def variants_of(
+    sweep: Sweep, texts: Sequence[str] = ("one", "three", "seven"), **gold: list[list[str] | None]
+) -> list[Checked]:
+    """`gold`: `answers`, `doc_ids`."""
     table = questions(*texts)
+    for name, values in gold.items():
+        place = table.column_names.index(name)
+        table = table.set_column(place, name, pa.array(values, table.schema.field(name).type))
     found = []
     for variant in sweep.variants:
         ours, for_profile = split_sets(variant.options())
         profile = load_profile("embedded", for_profile)
         system = load_system(variant.system, profile, ours)
         asked = reformed(table, variant.questions, lambda: StubLLM(lambda request: "said otherwise"))
-        indexes = dict.fromkeys(system.indexes(), "index 1")
+        indexes = {name: ["index 1", variant.index_settings.get(name)] for name in system.indexes()}
         found.append(checked(variant, system, profile, indexes, asked, model))
     return found
 

@@ -1,16 +1,18 @@
 """What variants share is run once: by counting the calls that reach the stubs."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pipeline.env import SearchRequest
 from pipeline.errors import InputError
 from pipeline.execute import run_local
 from pipeline.scoring.run import read_run
 from pipeline.sweep.config import Sweep
 from pipeline.sweep.execute import run_variants
 from tests.pipeline.sweep.sweeps import StubEngine, variants_of, write
-from tests.stubs import StubEnv, StubLLM, timeless
+from tests.stubs import StubEnv, StubLLM, StubSearcher, timeless
 
 THRESHOLDS = """
 system: SYSTEM
@@ -115,3 +117,27 @@ def test_changed_settings_under_one_name_are_refused(tmp_path: Path) -> None:
         run_variants(
             variants_of(write(tmp_path, text.replace("50", "60"))), tmp_path / "out", StubEngine(), part_size=8
         )
+
+
+def test_what_failed_is_done_again_where_it_failed(tmp_path: Path) -> None:
+    """A question that could not be searched: the shared stages do that one again, then each variant."""
+    sweep = write(tmp_path, THRESHOLDS)
+
+    class Broken(StubSearcher):
+        def search(self, request: SearchRequest) -> list[list[dict[str, Any]]]:
+            if "three" in request.queries:
+                raise ValueError("a shard is gone")
+            return super().search(request)
+
+    broken = StubEnv(Broken(), StubLLM(lambda request: '["more"]'))
+    folders = run_variants(variants_of(sweep), tmp_path / "out", StubEngine(broken), part_size=2)
+    assert [row["error"] is not None for row in read_run(folders["min_cosine=0.2"])] == [False, True, False]
+    second = StubEngine()
+    assert run_variants(variants_of(sweep), tmp_path / "out", second, part_size=2) == folders
+    assert second.ran == [FIRST, SECOND, SECOND, SECOND]
+    assert chats(second) == 1 + 3
+    for folder in folders.values():
+        assert [row["error"] for row in read_run(folder)] == [None] * 3
+    third = StubEngine()
+    run_variants(variants_of(sweep), tmp_path / "out", third, part_size=2)
+    assert third.ran == []
