@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 MARK = "TARTAN_CHAOS"  # in the environment of everything a driver starts
+STAGE_WORKER = "ray::MapWorker"
 WAIT_S = 300  # for any one thing: nothing here may hang
 
 

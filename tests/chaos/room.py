@@ -22,6 +22,7 @@ from tests.chaos.processes import Driver, driver, there
 MODULE = "tests.chaos.answer"
 IDS = ["007", "NA", "null", "9223372036854775807", *(f"q{n}" for n in range(44))]
 PART = 4
+Result = dict[str, Any]  # "rows", and the files that are written at the end
 
 
 class Room:
@@ -108,7 +109,11 @@ class Room:
     def parts(self) -> int:
         return sum(1 for _ in self.run.glob("answers/part-*.parquet"))
 
-    def result(self) -> dict[str, Any]:
+    def progress(self, parts: int = 1) -> Callable[[], bool]:
+        """A moment: so many parts more than now."""
+        return self.part(self.parts() + parts)
+
+    def result(self) -> Result:
         """What the answers are, without what may differ: times, and where files lie."""
         self.unchanged()
         rows = read_run(self.run)
@@ -120,3 +125,6 @@ class Room:
 def timeless(row: Row) -> Row:
     trace = [{name: value for name, value in step.items() if "seconds" not in name} for step in row["trace"]]
     return {**row, "trace": trace}
+
+
+NewRoom = Callable[..., Room]
