@@ -1,4 +1,4 @@
-# make demo | test | lint | bench | bench-index | test-slow   each sets up what it needs first.
+# make demo | test | lint | bench | bench-index | bench-answer | test-slow   each sets up what it needs first.
 PYTHON ?= python3.11
 VENV   ?= .venv
 ENGINE ?= cpu
@@ -9,7 +9,7 @@ export RAY_USAGE_STATS_ENABLED = 0
 export VLLM_NO_USAGE_STATS = 1
 export DO_NOT_TRACK = 1
 
-.PHONY: setup demo test test-slow lint bench bench-index clean
+.PHONY: setup demo test test-slow lint bench bench-index bench-answer clean
 
 setup: $(VENV)/.installed
 
@@ -44,6 +44,10 @@ bench: setup
 # Against colbert-ai's own Indexer, in an environment of its own (2 GB in the cache folder, about 20 minutes once).
 bench-index: setup
 	$(BIN)/python -m tests.benchmarks.index $(BENCH_OPTIONS)
+
+# Against vLLM and ray.data.llm without us, and with a stub engine; BENCH_OPTIONS="loop --questions 8" for one, smaller.
+bench-answer: setup
+	$(BIN)/python -m tests.benchmarks.answer $(BENCH_OPTIONS)
 
 clean:
 	rm -rf $(VENV) build *.egg-info

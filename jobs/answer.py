@@ -1,33 +1,43 @@
 """`tartan answer`: a question set through a system, on Ray or in this process."""
 
 import json
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
 import typer
 from rich.console import Console
 
 from jobs.answer_bars import AnswerBars
-from jobs.options import AddressOption, JsonOption, ProfileOption, QuietOption, SetOption, duration, named_indexes
+from jobs.options import (
+    AddressOption,
+    Executor,
+    ExecutorOption,
+    IndexOption,
+    JsonOption,
+    PartSizeOption,
+    ProfileOption,
+    QuietOption,
+    Say,
+    SetOption,
+    duration,
+    named_indexes,
+    saying,
+)
 from jobs.stopping import Work, stoppable
 from pipeline.compose import System
 from pipeline.deadline import Policy, unanswered
-from pipeline.env import Env
 from pipeline.plaid.manifest import Manifest
 from pipeline.profile import DENSE_RETRIEVER, RETRIEVER, ModelSpec, Profile
 from pipeline.request_cache import CachingEnv
 from pipeline.run import PART_SIZE, Run
 
 if TYPE_CHECKING:
+    from pipeline.local import LocalEnv
     from ray_cluster.pools import RayEnv
-
-Executor = Literal["ray", "local"]
-Say = Callable[[str], None]
 
 
 def answer(
@@ -37,17 +47,13 @@ def answer(
         typer.Option("--questions", help="Question file or hf-dataset:NAME; several are one set, shared ones once."),
     ],
     out: Annotated[Path, typer.Option("--out", help="Folder of the run.")],
-    indexes: Annotated[
-        list[str], typer.Option("--index", metavar="NAME=PATH", help="An index the system searches.")
-    ] = [],  # noqa: B006
+    indexes: IndexOption = [],  # noqa: B006
     profile: ProfileOption = "embedded",
     sets: SetOption = [],  # noqa: B006 - typer reads the defaults, nobody changes them
     id_column: Annotated[str, typer.Option(help="What the question file calls the ids.")] = "id",
     question_column: Annotated[str, typer.Option(help="What it calls the questions.")] = "question",
-    executor: Annotated[Executor, typer.Option(help="ray, or local: everything in this process.")] = "ray",
-    part_size: Annotated[
-        int, typer.Option(min=1, help="Questions of one part, the unit that is committed.")
-    ] = PART_SIZE,
+    executor: ExecutorOption = "ray",
+    part_size: PartSizeOption = PART_SIZE,
     deadline: Annotated[
         str | None, typer.Option(metavar="TIME", help="Stop generating after 110m, 1h50m, 90s; the rest is filled in.")
     ] = None,
@@ -73,11 +79,10 @@ def answer(
     """
     started = time.monotonic()
     until = Deadline(started + duration("--deadline", deadline), deadline, deadline_policy) if deadline else None
-    say: Say = (lambda text: None) if quiet or as_json else (lambda text: print(text, file=sys.stderr))
     columns = {"id_column": id_column, "question_column": question_column}
     job = prepare(system, questions, indexes, profile, sets, out, executor, address, part_size, **columns)
     with AnswerBars(quiet or as_json) as bars:
-        finished = job.run(say, bars, until)
+        finished = job.run(saying(quiet, as_json), bars, until)
     failed = job.folder.failed_rows()
     if as_json:
         print(json.dumps({"run": str(out), **finished, "errors": failed}))
@@ -112,6 +117,7 @@ class Job:
         `engines`: pools that several jobs share, and that stay; none: the job starts its own and stops them.
         Raises KeyboardInterrupt at SIGINT or SIGTERM; what was committed stays.
         """
+        self.folder.begin()
         if self.folder.resumed:
             say(self.folder.progress())
         if not self.folder.is_complete():
@@ -120,6 +126,7 @@ class Job:
         return self.folder.finish()
 
     def _answer(self, say: Say, bars: AnswerBars, deadline: Deadline | None, engines: "RayEnv | None") -> None:
+        env: RayEnv | LocalEnv
         env, close, run_parts = self._on_ray(say, engines) if self.executor == "ray" else self._here()
         models = {role: model_identity(self.profile.model(role)) for role in self.system.roles()}
         remembering = CachingEnv(env, self.folder.folder / "requests", models)
@@ -134,7 +141,7 @@ class Job:
 
         work = Work(step)
         try:
-            bars.begin(self.table.num_rows, self.folder.rows_to_do())
+            bars.begin(self.table.num_rows, self.folder.rows_to_do(), env.engines)
             if not work.wait(deadline.at if deadline else None, bars.show) and deadline:
                 self._fill(say, deadline)
                 self.folder.finish()  # before anything is shut down, which may take its time
@@ -151,7 +158,7 @@ class Job:
             filled += part.num_rows * self.folder.commit_part(number, rows)
         say(f"deadline ({deadline.limit}): {filled} questions were not reached and are filled in ({deadline.policy})")
 
-    def _here(self) -> tuple[Env, Callable[[], None], Any]:
+    def _here(self) -> tuple["LocalEnv", Callable[[], None], Any]:
         from pipeline.execute import run_local
         from pipeline.local import LocalEnv
 
@@ -159,7 +166,7 @@ class Job:
         env = LocalEnv(self.profile, places, self.system.methods())
         return env, env.close, run_local
 
-    def _on_ray(self, say: Say, engines: "RayEnv | None") -> tuple[Env, Callable[[], None], Any]:
+    def _on_ray(self, say: Say, engines: "RayEnv | None") -> tuple["RayEnv", Callable[[], None], Any]:
         from ray_cluster.execute import run_on_ray
         from ray_cluster.pools import RayEnv
 

@@ -1,6 +1,7 @@
 """The live line of an answering job; where stderr is no terminal, a line now and then."""
 
 import time
+from collections.abc import Callable
 from threading import Lock
 from typing import Any
 
@@ -10,9 +11,11 @@ from rich.text import Text
 
 from jobs.bars import HEARTBEAT_S, Bars, rate
 
+Engines = Callable[[], tuple[int, int]]  # how many answer now, of how many; asked often, so it must not wait
+
 
 class AnswerBars(Bars):
-    """Answered, failed, questions a minute, tokens a second (read and written), time left.
+    """Answered, failed, questions a minute, tokens a second (read and written), engines alive, time left.
 
     Rates are those of this command: they count from its first question on, and what was there before is in none.
     """
@@ -22,11 +25,12 @@ class AnswerBars(Bars):
         self._lock = Lock()
         self._task: Any = None
         self._total = self._answered = self._failed = self._new = self._tokens = 0
+        self._engines: Engines = lambda: (0, 0)
         self._started = self._said = time.monotonic()
 
-    def begin(self, total: int, todo: int) -> None:
-        """`todo` of `total` questions are to be answered now; the others are."""
-        self._total, self._answered = total, total - todo
+    def begin(self, total: int, todo: int, engines: Engines = lambda: (0, 0)) -> None:
+        """`todo` of `total` questions are to be answered now; the others are. `engines`: of none nothing is said."""
+        self._total, self._answered, self._engines = total, total - todo, engines
         self._started = self._said = time.monotonic()
         self._task = self._bars.add_task("answer", total=max(total, 1), completed=total - todo, words="")
         self.log(self._line("started"))
@@ -59,10 +63,13 @@ class AnswerBars(Bars):
 
     def _words(self, spent: float) -> str:
         left = self._total - self._answered - self._failed
+        alive, engines = self._engines()
         words = [f"{spent:,.0f} s"]
         if self._new:
             words.append(f"{rate(60 * self._new / spent)} questions/min")
             words.append(f"{rate(self._tokens / spent)} tokens/s")
+        if engines:
+            words.append(f"engines {alive} of {engines}")
         if self._new and left:
             words.append(f"about {left * spent / self._new:,.0f} s left")
         return ", ".join(words)

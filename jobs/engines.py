@@ -1,20 +1,18 @@
 """Environments for jobs that run many systems: one at a time is up, for variants of the same models and indexes."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
+from jobs.options import Executor, Say
 from pipeline.env import Method
 from pipeline.execute import Part
 from pipeline.plaid.manifest import Manifest
 from pipeline.profile import Profile
 from pipeline.stage import Stage
 from pipeline.sweep.variants import Checked
-
-Executor = Literal["ray", "local"]
-Say = Callable[[str], None]
 
 
 class Engines:

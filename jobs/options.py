@@ -1,11 +1,16 @@
 """Options that several commands share, and how `--index` is read."""
 
 import re
-from typing import Annotated
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
 from pipeline.errors import InputError
+
+Executor = Literal["ray", "local"]
 
 ProfileOption = Annotated[str, typer.Option("--profile", help="Profile name (configs/profiles) or file.")]
 SetOption = Annotated[
@@ -14,8 +19,27 @@ SetOption = Annotated[
 AddressOption = Annotated[
     str | None, typer.Option("--address", envvar="RAY_ADDRESS", help="Ray cluster to join; none: start one here.")
 ]
+ExecutorOption = Annotated[Executor, typer.Option(help="ray, or local: everything in this process.")]
+PartSizeOption = Annotated[int, typer.Option(min=1, help="Questions of one part, the unit that is committed.")]
+IndexOption = Annotated[
+    list[str], typer.Option("--index", metavar="NAME=PATH", help="An index that is searched; may be repeated.")
+]
+CorpusOption = Annotated[str | None, typer.Option("--corpus", help="What indexes are built from, where one is varied.")]
+QuestionFileOption = Annotated[Path, typer.Option("--questions", help="Question file, with gold to be scored by.")]
+LimitOption = Annotated[int | None, typer.Option("--limit", min=1, help="The file's first questions only, so many.")]
+JudgeOption = Annotated[
+    str | None, typer.Option("--judge", metavar="ROLE", help="Role of the profile that grades the answers too.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")]
+
+
+Say = Callable[[str], None]
+
+
+def saying(quiet: bool, as_json: bool) -> Say:
+    """Progress for people, unless only the result is wanted."""
+    return (lambda text: None) if quiet or as_json else (lambda text: print(text, file=sys.stderr))
 
 
 def duration(option: str, text: str) -> float:

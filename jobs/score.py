@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from jobs.options import JsonOption, ProfileOption, SetOption
+from jobs.options import JsonOption, JudgeOption, ProfileOption, SetOption
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,9 +33,7 @@ def score(
     metrics: Annotated[
         list[str], typer.Option("--metric", help="Retrieval measure of ir-measures, such as nDCG@3; may be repeated.")
     ] = [],  # noqa: B006 - typer reads the defaults, nobody changes them
-    judge: Annotated[
-        str | None, typer.Option(metavar="ROLE", help="Role of the profile that grades the answers.")
-    ] = None,
+    judge: JudgeOption = None,
     claims: Annotated[
         Path | None, typer.Option(help="Claims of the gold answers, JSONL; else the judge finds them.")
     ] = None,
@@ -49,7 +47,7 @@ def score(
 
     Writes RUN/scores.parquet (the table) and RUN/question-scores.parquet (every question), both as .csv too,
     RUN/qrels.txt, and RUN/costs.parquet: calls, tokens and seconds of every question in every stage. With several runs,
-    compares each to the first: paired bootstrap, McNemar or randomization test, Holm.
+    shows them side by side and compares each to the first: paired bootstrap, McNemar or randomization test, Holm.
 
     Examples:
 
@@ -66,6 +64,7 @@ def score(
     from pipeline.errors import InputError
     from pipeline.scoring.compare import compare_runs, comparison_table, same_questions
     from pipeline.scoring.run import read_run
+    from pipeline.scoring.side_by_side import side_by_side
 
     names = [str(run) for run in runs]
     if len(set(names)) < len(names):
@@ -85,6 +84,7 @@ def score(
     if as_json:
         print(json.dumps(table.to_pylist(), indent=2))
     else:
+        Console().print(side_by_side(tables))
         Console().print(comparison_table(table))
     return 0
 

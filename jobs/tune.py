@@ -7,9 +7,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from jobs.engines import Executor
-from jobs.options import AddressOption, JsonOption, ProfileOption, QuietOption, SetOption
-from jobs.sweep import CorpusOption, IndexOption, run_sweep, saying
+from jobs.options import (
+    AddressOption,
+    CorpusOption,
+    ExecutorOption,
+    IndexOption,
+    JsonOption,
+    JudgeOption,
+    LimitOption,
+    PartSizeOption,
+    ProfileOption,
+    QuestionFileOption,
+    QuietOption,
+    SetOption,
+    saying,
+)
+from jobs.variants import Asked, run_sweep
 from pipeline.run import PART_SIZE
 
 if TYPE_CHECKING:
@@ -19,7 +32,7 @@ if TYPE_CHECKING:
 
 def tune(
     file: Annotated[str, typer.Argument(metavar="SWEEP", help="The settings to choose from: a sweep.")],
-    questions: Annotated[Path, typer.Option("--questions", help="Question file with gold, JSONL.")],
+    questions: QuestionFileOption,
     out: Annotated[Path, typer.Option("--out", help="Folder of the sweep; one that `tartan sweep` left is continued.")],
     objective: Annotated[str, typer.Option(help="Metric to choose by, such as nDCG@3 or F1.")] = "nDCG@10",
     folds: Annotated[int, typer.Option(min=2, help="Of the nested cross-validation.")] = 5,
@@ -32,10 +45,12 @@ def tune(
     seed: Annotated[int, typer.Option(help="Of the shuffle into folds.")] = 0,
     indexes: IndexOption = [],  # noqa: B006 - typer reads the defaults, nobody changes them
     corpus: CorpusOption = None,
+    limit: LimitOption = None,
     profile: ProfileOption = "embedded",
     sets: SetOption = [],  # noqa: B006
-    executor: Annotated[Executor, typer.Option(help="ray, or local: everything in this process.")] = "ray",
-    part_size: Annotated[int, typer.Option(min=1, help="Questions that are committed together.")] = PART_SIZE,
+    judge: JudgeOption = None,
+    executor: ExecutorOption = "ray",
+    part_size: PartSizeOption = PART_SIZE,
     address: AddressOption = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -51,14 +66,17 @@ def tune(
         tartan tune boosts --objective F1 --held-out 0.4 --questions q.jsonl --index chunks=idx --out tuned
     """
     from pipeline.errors import InputError
+    from pipeline.scoring.score import JUDGED_METRICS
     from pipeline.scoring.table import write_table
     from pipeline.sweep.tune import How, objective_scores
     from pipeline.sweep.tune import tune as choose_and_report
 
     if on_tuned and held_out is not None:
         raise InputError("--held-out and --report-on-tuned-questions exclude each other; give one")
-    say = saying(quiet, as_json)
-    done = run_sweep(file, questions, out, indexes, corpus, profile, sets, executor, part_size, address, say, objective)
+    if judge is not None:
+        objective = JUDGED_METRICS.get(objective, objective)
+    asked = Asked(file, questions, out, indexes, corpus, limit, profile, sets, judge, executor, part_size, address)
+    done = run_sweep(asked, saying(quiet, as_json), objective)
     scores, excluded = objective_scores(done.scores, objective)
     how: How = "tuned" if on_tuned else "nested" if held_out is None else "held_out"
     table = choose_and_report(scores, done.sweep.baseline, objective, how, folds, held_out or 0.0, seed, excluded)
@@ -67,7 +85,7 @@ def tune(
         print(json.dumps(table.to_pylist(), indent=2))
     else:
         Console().print(tuned_table(table))
-    return 0
+    return done.exit_code()
 
 
 def tuned_table(table: "pa.Table") -> "Table":

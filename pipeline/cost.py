@@ -5,9 +5,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipeline.env import Completion
 from pipeline.schema import TRACE
 
-COUNTS = ("calls", "prompt_tokens", "generated_tokens", "seconds", "queue_seconds")
+MODEL_COUNTS = ("calls", "prompt_tokens", "generated_tokens", "queue_seconds", "device_seconds")
+COUNTS = ("calls", "prompt_tokens", "generated_tokens", "seconds", "queue_seconds", "device_seconds")
 COST = pa.schema(
     [
         ("id", pa.string()),
@@ -19,12 +21,34 @@ ALL = "all"
 Row = Mapping[str, Any]
 
 
+def spent(calls: Iterable[Completion]) -> dict[str, float | None]:
+    """What a row's calls add to its stage's trace."""
+    return summed(
+        {
+            "calls": 1,
+            "prompt_tokens": call.prompt_tokens,
+            "generated_tokens": call.generated_tokens,
+            "queue_seconds": call.queue_s,
+            "device_seconds": call.device_s,
+        }
+        for call in calls
+    )
+
+
+def summed(counts: Iterable[Mapping[str, float | None]]) -> dict[str, float | None]:
+    """Sums of `MODEL_COUNTS`; of none: 0 calls and tokens, and no seconds."""
+    held = list(counts)
+    nothing = {"calls": 0, "prompt_tokens": 0, "generated_tokens": 0}
+    return {name: _total(each.get(name) for each in held) if held else nothing.get(name) for name in MODEL_COUNTS}
+
+
 def question_costs(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """Of schema `COST`: an entry for each question and stage that worked on it. Null is what nobody counted.
 
     `seconds` are those of the batch a row was in, shared equally by its rows: the stage's own time where batches come
-    one after another, more where several are under way. A row that was done again counts with its last version, and a
-    call that the request cache answered counts as the call that it once was.
+    one after another, more where several are under way. `device_seconds` add up to what the engines worked. A row that
+    was done again counts with its last version, and a call that the request cache answered counts as the call that it
+    once was.
     """
     return [
         {"id": row["id"], "stage": f"{place} {step['stage']}", **{name: step.get(name) for name in COUNTS}}

@@ -48,6 +48,8 @@ class Completion:
     others: tuple["Completion", ...] = ()  # the samples after the first, where n > 1
     seconds: float = field(default=0.0, compare=False)  # from the call to the answer
     queue_s: float = field(default=0.0, compare=False)  # of those, before an engine took it up
+    # The request's share of its engine's time, times the GPUs (without any, the CPUs) it has; None: not known.
+    device_s: float | None = field(default=None, compare=False)
 
     @classmethod
     def failed(cls, error: str, prompt: str = "", prompt_tokens: int = 0) -> "Completion":

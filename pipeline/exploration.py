@@ -8,6 +8,7 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.completions import read_yes, seed
+from pipeline.cost import spent, summed
 from pipeline.documents import Text
 from pipeline.env import LLM, ChatRequest, Completion
 from pipeline.evidence import Item, Messages, fitted, joined
@@ -48,9 +49,7 @@ class Exploration:
     weights: dict[tuple[int, int], float | None] = field(default_factory=dict)
     record: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    calls: int = 0
-    prompt_tokens: int = 0
-    generated_tokens: int = 0
+    asked: list[dict[str, float | None]] = field(default_factory=list)
 
     def add_keywords(self, found: list[str]) -> list[str]:
         """Those of them that are new; before any was found, the question's own words for want of better."""
@@ -80,13 +79,10 @@ class Exploration:
 
     def count(self, completion: Completion) -> None:
         """Adds a call to the row's trace."""
-        self.calls += 1
-        self.prompt_tokens += completion.prompt_tokens
-        self.generated_tokens += completion.generated_tokens
+        self.asked.append(spent([completion]))
 
     def trace(self) -> dict[str, Any]:
-        tokens = {"prompt_tokens": self.prompt_tokens, "generated_tokens": self.generated_tokens}
-        return {"kept": len(self.evidence), "calls": self.calls, **tokens, "notes": self.notes}
+        return {"kept": len(self.evidence), **summed(self.asked), "notes": self.notes}
 
 
 class Reach(BaseModel):

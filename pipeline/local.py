@@ -101,6 +101,11 @@ class LocalEnv:
         """The LateInteractionEncoder behind `role`."""
         return self._model(role, "encoder")
 
+    def engines(self) -> tuple[int, int]:
+        """How many models are loaded and have not ended, of how many. Waits for none that is being loaded."""
+        models = list(self._models.values())
+        return sum(model.alive() if hasattr(model, "alive") else True for model in models), len(models)
+
     def close(self) -> None:
         """Shuts down the engines and lets go of everything that was loaded."""
         with self._lock:

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from pipeline import storage
 from pipeline.cost import question_costs, stage_costs
-from pipeline.errors import InputError, UnfinishedError
+from pipeline.errors import InputError, UnfinishedError, some
 from pipeline.parts import Row, is_undone, out_of_time, part_name, read_part
 from pipeline.provenance import git_commit, versions
 
@@ -37,7 +37,7 @@ class Run:
     def __init__(self, folder: Path, manifest: dict[str, Any], resumed: bool) -> None:
         self.folder, self.manifest, self.resumed = folder, manifest, resumed
         self._rows, self._size = manifest["parts"]["rows"], manifest["parts"]["size"]
-        self._opened = time.perf_counter()
+        self._began = time.perf_counter()
         self._redo = self._undone() if resumed else {}
         self._versions: dict[int, int] = {}  # of the parts handed out for doing again
 
@@ -74,6 +74,10 @@ class Run:
                 f"{folder} is a run of something else: {key} was {_short(old)}, now it is {_short(new)}; choose "
                 "another --out, or repeat the command that began it to continue"
             )
+
+    def begin(self) -> None:
+        """The seconds of `finished` count from here, else from when the run was opened."""
+        self._began = time.perf_counter()
 
     def numbers(self) -> range:
         return range(-(-self._rows // self._size) if self._rows else 1)
@@ -159,9 +163,7 @@ class Run:
             rows = list(self.rows())
             (write_answers or _default_writer("pipeline.liverag", "write_answers"))(rows, self.folder / "answers.jsonl")
             (write_trec or _default_writer("pipeline.scoring.trec", "write_trec"))(rows, self.folder / "run.trec")
-            seconds = round(
-                time.perf_counter() - self._opened, 3
-            )  # of this command; an earlier one was killed, perhaps
+            seconds = round(time.perf_counter() - self._began, 3)  # of this command; an earlier one was killed, perhaps
             self.manifest = {**self.manifest, "finished": {**_counts(rows), "seconds": seconds, "part_files": files}}
             storage.write_file(self.folder / "manifest.json", storage.to_json(self.manifest))
         return self.manifest["finished"]
@@ -214,8 +216,7 @@ def _refuse_other_contents(folder: Path) -> None:
     # A manifest's temporary file is what a run killed in its first moment leaves.
     others = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith(".manifest.json."))
     if others:
-        held = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
-        raise InputError(f"output folder {folder} holds something else: {held}; choose another --out")
+        raise InputError(f"output folder {folder} holds something else: {some(others)}; choose another --out")
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:

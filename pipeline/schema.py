@@ -77,6 +77,7 @@ TRACE = pa.struct(
         ("prompt_tokens", pa.int64()),
         ("generated_tokens", pa.int64()),
         ("queue_seconds", pa.float64()),  # of its calls, waiting for a model to begin; null where nobody measured it
+        ("device_seconds", pa.float64()),  # GPU-seconds of its completions, CPU-seconds of an engine without GPUs
         ("notes", STRINGS),  # repairs and fallbacks, in words that can be counted
     ]
 )

@@ -182,6 +182,11 @@ class RayEnv:
         )
         return IndexClient(self._indexes[index], encoder, embedder)
 
+    def engines(self) -> tuple[int, int]:
+        """How many replicas of its models are up, of how many. Waits for none."""
+        pools = self._models.values()
+        return sum(pool.up() for pool in pools), sum(len(pool.actors) for pool in pools)
+
     def stop(self) -> None:
         """Ends every actor of every pool. Stopping twice is fine."""
         for pool in [*self._models.values(), *self._indexes.values()]:

@@ -13,6 +13,7 @@ from pipeline.errors import InputError
 from ray_cluster.actors import free_now, one_line
 
 TRIES = 2  # of a call that a replica's death interrupts, and then of each of its requests alone
+LATE_S = 5.0  # a replica that says nothing in this time is counted as down
 SOON_S = 0.1  # a replica that says nothing in this time is starting, and others are asked
 
 
@@ -33,6 +34,11 @@ class Pool:
     facts: dict[str, Any] = field(default_factory=dict)
     asked: int = 0
     _last: Any = None  # the replica that this copy of the pool has asked last
+    _up: set[int] = field(default_factory=set)  # places in `actors` of those that were up when they last said something
+    _looking: dict[int, tuple[Any, float]] = field(default_factory=dict)  # place -> an unanswered call, since when
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_up": set(), "_looking": {}}
 
     def ask(self, method: str, *arguments: Any) -> Any:
         """One replica's answer. Raises what the model raised; EngineError where no replica is left, or none answers."""
@@ -92,17 +98,18 @@ class Pool:
     def fill(self, deadline: float, least: int | None = None) -> None:
         """Waits until so many actors are built, by default all; the others may join later. Raises InputError as it
         came; EngineError for anything else."""
-        calls = [actor.state.remote() for actor in self.actors]
-        missing = len(calls) if least is None else least
+        places = {actor.state.remote(): place for place, actor in enumerate(self.actors)}
+        missing = len(places) if least is None else least
         try:
             while missing:
-                done, calls = ray.wait(calls, timeout=max(0.0, deadline - time.monotonic()))
+                done, _ = ray.wait(list(places), timeout=max(0.0, deadline - time.monotonic()))
                 if not done:
                     raise EngineError(
-                        f"{self.what}: {len(calls)} of {len(self.actors)} actors were not ready in time; the cluster "
+                        f"{self.what}: {len(places)} of {len(self.actors)} actors were not ready in time; the cluster "
                         f"may be busy with other jobs (free now: {free_now()})"
                     )
                 self.facts = ray.get(done[0])
+                self._up.add(places.pop(done[0]))
                 missing -= 1
         except RayTaskError as problem:
             if isinstance(problem.cause, InputError):
@@ -111,6 +118,27 @@ class Pool:
             raise EngineError(f"{self.what} could not be loaded: {kind}: {one_line(problem.cause)}") from problem
         except RayError as problem:
             raise EngineError(f"{self.what} could not be loaded: {one_line(problem)}") from problem
+
+    def up(self) -> int:
+        """How many replicas are up. Waits for none: one that leaves this unanswered for LATE_S is not."""
+        now = time.monotonic()
+        for place, actor in enumerate(self.actors):
+            if place not in self._looking:
+                self._looking[place] = actor.state.remote(), now
+        calls = [call for call, _ in self._looking.values()]
+        said = set(ray.wait(calls, num_returns=len(calls), timeout=0)[0]) if calls else set()
+        for place, (call, since) in list(self._looking.items()):
+            if call not in said:
+                if now - since > LATE_S:
+                    self._up.discard(place)
+                continue
+            del self._looking[place]
+            try:
+                ray.get(call)
+                self._up.add(place)
+            except RayError:
+                self._up.discard(place)
+        return len(self._up)
 
     def _least_busy(self, began: float, anew: bool) -> Any:
         """The replica with the fewest requests under way, of those that are up; waits for one where none is.

@@ -31,6 +31,14 @@ def snippet(text: str, kept: bool = True, **fields: Any) -> dict[str, Any]:
     return {**base, "text": text, "kept": kept, "reason": None if kept else "cosine 0.1 < 0.35", **fields}
 
 
+TIMES = ("seconds", "queue_seconds", "device_seconds")
+
+
+def timeless(row: dict[str, Any]) -> dict[str, Any]:
+    """The row without what its trace says of time, which alone may differ between equal runs."""
+    return {**row, "trace": [{name: step[name] for name in step if name not in TIMES} for step in row["trace"]]}
+
+
 def questions(*texts: str, **columns: tuple[list, pa.DataType]) -> pa.Table:
     """A question table with ids q0, q1, ... and the columns given, each as (values, type)."""
     rows = len(texts)

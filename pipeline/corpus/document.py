@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from pipeline.errors import InputError
+from pipeline.errors import InputError, some
 
 ROWS_PER_BATCH = 128  # read at once: 128 MB of text where documents have 1 MB
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -62,8 +62,7 @@ class BadFileError(InputError):
     """A file whose contents are damaged, which `on_bad_file: skip` leaves out."""
 
     def __init__(self, path: str, reason: str, others: Sequence[str] = ()) -> None:
-        named = ", ".join(others[:NAMED]) + (f" and {len(others) - NAMED} more" if len(others) > NAMED else "")
-        also = f" (damaged, too: {named})" if others else ""
+        also = f" (damaged, too: {some(others, NAMED)})" if others else ""
         them = "them" if others else "it"
         super().__init__(
             f"corpus file {path} {reason}{also}; replace or remove {them}, or set corpus.on_bad_file=skip to leave "
@@ -155,9 +154,8 @@ def check_columns(path: str, schema: pa.Schema, columns: Columns) -> None:
 
 
 def missing_column(path: str, setting: str, name: str, there: list[str]) -> InputError:
-    names = ", ".join(there[:20]) + (f" and {len(there) - 20} more" if len(there) > 20 else "")
     return InputError(
-        f"corpus file {path} has no column {name!r} for '{setting}'; its columns are {names or 'none'}. "
+        f"corpus file {path} has no column {name!r} for '{setting}'; its columns are {some(there, 20) or 'none'}. "
         f"Set corpus.{setting} to one of them."
     )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.corpus.document import CorpusFile
-from pipeline.errors import InputError
+from pipeline.errors import InputError, some
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,9 @@ class ShardPlan:
         named = [
             f"documents {piece.start} to {piece.stop - 1} of {Path(piece.path).name}"
             + (f", row group {piece.row_group}" if piece.row_group else "")
-            for piece in self.slices[:most]
+            for piece in self.slices
         ]
-        rest = len(self.slices) - most
-        return "; ".join(named) + (f"; and {rest} more pieces" if rest > 0 else "")
+        return some(named, most, "; ")
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "ShardPlan":

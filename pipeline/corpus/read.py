@@ -14,7 +14,7 @@ from pipeline.corpus.jsonl import JsonLines
 from pipeline.corpus.location import failures, find_files, list_folder, reason_of
 from pipeline.corpus.parquet import Parquet
 from pipeline.corpus.saved import BY_NAME, ArrowFile, NamedDataset, saved_files
-from pipeline.errors import InputError
+from pipeline.errors import InputError, some
 
 _DESCRIBED_AT_ONCE = 16  # files; over a network most of the time is waiting
 _JSON = JsonLines()
@@ -132,7 +132,7 @@ def _matches(pattern: str) -> list[tuple[str, int]]:
         kinds = ([entry for entry in shown if entry[0].endswith(suffixes)] for suffixes in _IN_A_FOLDER)
         inside = next(filter(None, kinds), [])
     if not inside:
-        names = ", ".join(sorted({name.split("/")[0] for name, _ in files})[:8]) or "nothing"
+        names = some(sorted({name.split("/")[0] for name, _ in files}), 8) or "nothing"
         raise InputError(
             f"corpus {pattern!r}: the folder has no {_known()} file; it holds {names}. "
             "Name the folder that holds the documents."

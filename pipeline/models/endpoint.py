@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pipeline.env import ChatRequest, Completion, EngineError
-from pipeline.errors import InputError
+from pipeline.errors import InputError, some
 from pipeline.models.patient_http import GaveUp, PatientHttp, Refused
 from pipeline.profile import ModelSpec
 
@@ -104,7 +104,7 @@ class EndpointLLM:
             if self._model in (name, name.partition(":")[0]):  # Ollama lists name:tag and takes the name
                 return card
         if cards:
-            raise InputError(f"{self._what}: it serves {', '.join(sorted(cards)[:10])}; set `source` to one of these")
+            raise InputError(f"{self._what}: it serves {some(sorted(cards), 10)}; set `source` to one of these")
         return {}
 
 

@@ -31,6 +31,7 @@ class TransformersEngine(TransformersScorer):
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
+        self._devices = spec.gpus or max(1, int(spec.cpus))
         from transformers import GenerationConfig
 
         ends = self._model.generation_config.eos_token_id
@@ -57,8 +58,11 @@ class TransformersEngine(TransformersScorer):
         drawn: list[Completion] = [Completion("", "", "error")] * len(draws)
         for numbers in self._batches_of(draws):
             begun = time.perf_counter() - called
-            for number, sample in zip(numbers, self._generate([draws[n] for n in numbers]), strict=True):
-                drawn[number] = replace(sample, seconds=time.perf_counter() - called, queue_s=begun)
+            samples = self._generate([draws[n] for n in numbers])
+            ended = time.perf_counter() - called
+            share = (ended - begun) / len(numbers) * self._devices
+            for number, sample in zip(numbers, samples, strict=True):
+                drawn[number] = replace(sample, seconds=ended, queue_s=begun, device_s=share)
         running = iter(drawn)
         return [
             prompt if isinstance(prompt, Completion) else _joined(list(islice(running, request.n)), len(prompt.ids))
@@ -160,7 +164,8 @@ class Sampler:
 
 def _joined(samples: list[Completion], prompt_tokens: int) -> Completion:
     first, *others = samples
-    return replace(first, prompt_tokens=prompt_tokens, others=tuple(others))
+    worked = sum(sample.device_s or 0.0 for sample in samples)
+    return replace(first, prompt_tokens=prompt_tokens, others=tuple(others), device_s=worked)
 
 
 def _out_of_range(request: ChatRequest) -> str:

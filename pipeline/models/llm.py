@@ -45,6 +45,7 @@ class VllmEngine:
                 "machine: then set models.NAME.engine=transformers or use an endpoint (engine: openai)"
             )
         threads = max(1, int(spec.cpus))
+        self._devices = spec.gpus or threads
         _set_environment(threads)
         from vllm.exceptions import VLLMClientError
 
@@ -153,8 +154,14 @@ class VllmEngine:
             return Completion.failed(str(problem), prompt)
         length = len(output.prompt_token_ids)
         first, *others = [_completion(sample, prompt) for sample in output.outputs]
-        took, waited = running.ended - running.sent, running.begun - running.sent
-        return dataclasses.replace(first, prompt_tokens=length, others=tuple(others), seconds=took, queue_s=waited)
+        return dataclasses.replace(
+            first,
+            prompt_tokens=length,
+            others=tuple(others),
+            seconds=running.ended - running.sent,
+            queue_s=running.begun - running.sent,
+            device_s=running.engine_s * self._devices,
+        )
 
 
 def _sampling(request: ChatRequest) -> Any:
@@ -237,6 +244,9 @@ def _arguments(spec: ModelSpec, folder: Path) -> dict[str, Any]:
         # Compiling had not ended after three minutes of two busy cores. Without it, and with a cache of a stated size,
         # vLLM skips its warm-up run too.
         arguments |= {"enforce_eager": True, "kv_cache_memory_bytes": spec.kv_cache_gib << 30}
+        # After a part of a seeded request's prompt vLLM (0.32) rewinds the request's generator, which a CPU's cannot:
+        # the engine dies. And without the rewinding an answer would depend on how its prompt was cut, so on neighbours.
+        arguments["enable_chunked_prefill"] = False
     return arguments | spec.engine_options
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from pipeline.corpus.document import BadFile
 from pipeline.corpus.plan import ShardPlan, plan_shards
 from pipeline.corpus.read import corpus_files
-from pipeline.errors import InputError
+from pipeline.errors import InputError, some
 from pipeline.plaid.manifest import latest
 from pipeline.plaid.plan import Plan, file_facts, held_plan
 from pipeline.profile import ModelSpec
@@ -57,7 +57,7 @@ def freeze_addition(
     for entry in additions:
         if begun := [shard["shard"] for shard in entry["shards"] if shard["shard"] not in held]:
             raise InputError(
-                f"{home}: adding {', '.join(sorted(entry['files'])[:3])} is not finished (shard {begun[0]}); run that "
+                f"{home}: adding {some(sorted(entry['files']), 3)} is not finished (shard {begun[0]}); run that "
                 "command again first"
             )
     there = [plan.fingerprint["files"], *(entry["files"] for entry in additions)]

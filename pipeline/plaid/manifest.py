@@ -8,7 +8,7 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import InputError, UnfinishedError
+from pipeline.errors import InputError, UnfinishedError, some
 from pipeline.storage import Home, open_home, to_json
 
 
@@ -88,4 +88,4 @@ def _no_index(home: Home) -> str:
             f"{home} is an unfinished index (it has plan.json and no MANIFEST.json); "
             "run the `tartan index` command that began it again to continue"
         )
-    return f"{home} is not an index: it has no MANIFEST.json (it holds {', '.join(held[:5])})"
+    return f"{home} is not an index: it has no MANIFEST.json (it holds {some(held)})"

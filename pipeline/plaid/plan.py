@@ -11,7 +11,7 @@ from typing import Any
 from pipeline.corpus.document import BadFile, CorpusFile
 from pipeline.corpus.plan import ShardPlan, plan_shards
 from pipeline.corpus.read import corpus_files
-from pipeline.errors import InputError
+from pipeline.errors import InputError, some
 from pipeline.lexical.sentences import SENTENCES
 from pipeline.lexical.terms import RULES
 from pipeline.models.resolve import model_fingerprint, resolve_model
@@ -179,7 +179,7 @@ def held_plan(home: Home) -> dict[str, Any] | None:
         foreign = [entry for entry in home.entries() if entry not in OURS]
         if foreign:
             raise InputError(
-                f"{home} holds something else ({', '.join(foreign[:5])}); give --out a new or empty folder"
+                f"{home} holds something else ({some(foreign)}); give --out a new or empty folder"
             ) from None
         return None
 

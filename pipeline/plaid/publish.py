@@ -6,7 +6,7 @@ from typing import Any
 
 from pipeline.corpus.ids import HASHES, NAMES, duplicate_ids
 from pipeline.dense import build as dense
-from pipeline.errors import InputError, UnfinishedError
+from pipeline.errors import InputError, UnfinishedError, some
 from pipeline.lexical import build as lexical
 from pipeline.plaid.manifest import latest, put
 from pipeline.plaid.meter import timings
@@ -31,7 +31,7 @@ def check_drop(home: Home, drop: Sequence[str]) -> None:
     there = [shard["shard"] for shard in held["shards"]]
     for name in drop:
         if name not in there and name not in held["dropped"]:
-            raise InputError(f"{home} has no shard {name}; its shards are {_some(there)}")
+            raise InputError(f"{home} has no shard {name}; its shards are {some(there, 8)}")
     if not set(there) - set(drop):
         raise InputError(f"{home}: --drop-shard would leave no shard; remove the index instead")
 
@@ -161,7 +161,3 @@ def _numbered(
         following += entries[name]["passages"]
     numbered = [{**entry, "pid_offset": given[name]} for name, entry in entries.items()]
     return sorted(numbered, key=lambda shard: shard["pid_offset"]), following
-
-
-def _some(names: Sequence[str], most: int = 8) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

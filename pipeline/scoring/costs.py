@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 FILE = "costs.parquet"
-HEADINGS = ("calls", "prompt\ntokens", "generated\ntokens", "seconds", "queue\nseconds")
+HEADINGS = ("calls", "prompt\ntokens", "generated\ntokens", "seconds", "queue\nseconds", "device\nseconds")
 
 CAPTION = (
     "Calls are to models and indexes. Seconds are by the clock, from a batch's start to its end in a stage, shared by "
-    "its questions: where several batches are under way at once, their sum is more than the run took. Empty: not "
-    "measured."
+    "its questions: where several batches are under way at once, their sum is more than the run took. Device "
+    "seconds are those that engines worked, times their GPUs, or CPUs where they have none. Empty: not measured."
 )
 
 
@@ -32,12 +32,14 @@ def write_costs(rows: Iterable[Mapping[str, Any]], run: Path) -> None:
 
 def show_costs(run: Path) -> "Table":
     """Sums a stage for a terminal, and the mean of a question below."""
+    from rich import box
     from rich.table import Table
 
     lines = stage_costs(pq.read_table(run / FILE).to_pylist())
     asked = lines[-1]["questions"]
     table = Table(title="Cost", caption_justify="left", caption=CAPTION)
-    table.add_column("stage")
+    table.box, table.collapse_padding, table.pad_edge = box.SIMPLE_HEAD, True, False  # eight columns in 80 characters
+    table.add_column("stage", no_wrap=True)
     for heading in ("questions", *HEADINGS):
         table.add_column(heading, justify="right", no_wrap=True)
     for line in lines:

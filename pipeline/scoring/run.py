@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.errors import InputError
+from pipeline.errors import InputError, some
 from pipeline.liverag import validate_answers
 from pipeline.parts import Row, part_files, read_part
 from pipeline.scoring.trec import read_trec
@@ -34,7 +34,7 @@ def read_run(folder: Path) -> list[Row]:
     twice = _twice([row["id"] for row in rows])
     if twice:
         raise InputError(
-            f"{folder}/answers: {len(twice)} ids come more than once ({_some(twice)}); a stray part is among them."
+            f"{folder}/answers: {len(twice)} ids come more than once ({some(twice)}); a stray part is among them."
         )
     return rows
 
@@ -92,14 +92,14 @@ def apply_gold(rows: Sequence[Row], gold: pa.Table) -> list[Row]:
     common = [row for row in rows if row["id"] in asked]
     if not common:
         raise InputError(
-            f"None of the {len(asked)} ids of the gold file ({_some(list(asked))}) is among the {len(rows)} ids of the "
-            f"run ({_some([row['id'] for row in rows])}); give the gold of the questions that were answered."
+            f"None of the {len(asked)} ids of the gold file ({some(list(asked))}) is among the {len(rows)} ids of the "
+            f"run ({some([row['id'] for row in rows])}); give the gold of the questions that were answered."
         )
     other = [row["id"] for row in common if not _same(row.get("question"), asked[row["id"]]["question"])]
     if other:
         raise InputError(
             f"{len(other)} of the {len(common)} ids that run and gold file share stand for another question "
-            f"({_some(other)}); give the gold of the questions that were answered."
+            f"({some(other)}); give the gold of the questions that were answered."
         )
     nothing = {"answers": None, "doc_ids": None}
     judged = [row | _gold_of(asked.get(row["id"], nothing)) for row in rows]
@@ -112,7 +112,7 @@ def _holds(folder: Path) -> str:
     if not folder.is_dir():
         return "it is a file" if folder.exists() else "it does not exist"
     names = sorted(entry.name for entry in folder.iterdir())
-    return f"it holds {_some(names)}" if names else "it is empty"
+    return f"it holds {some(names)}" if names else "it is empty"
 
 
 def _gold_of(question: Mapping[str, Any]) -> Row:
@@ -126,7 +126,3 @@ def _same(one: str | None, other: str) -> bool:
 
 def _twice(ids: Sequence[str]) -> list[str]:
     return [id for id, times in Counter(ids).items() if times > 1]
-
-
-def _some(names: Sequence[str], most: int = 5) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -21,14 +21,9 @@ def side_by_side(tables: Mapping[str, ScoreTable], extra: Mapping[str, Mapping[s
     means = {run: {row["metric"]: row["mean"] for row in held.summary.to_pylist()} for run, held in tables.items()}
     for metric in dict.fromkeys(metric for held in means.values() for metric in held):
         table.add_row(metric, *(_number(held.get(metric)) for held in means.values()))
-    table.add_row("abstained", *(str(sum(filter(None, _abstained(held)))) for held in tables.values()))
     for name, words in (extra or {}).items():
         table.add_row(name, *(words.get(run, "-") for run in tables))
     return table
-
-
-def _abstained(table: ScoreTable) -> list[bool | None]:
-    return table.questions["abstained"].to_pylist()
 
 
 def _number(value: float | None) -> str:

@@ -6,6 +6,7 @@ import pyarrow as pa
 from pydantic import Field, PrivateAttr, model_validator
 
 from pipeline.completions import ask, first_words, seed, without_thinking
+from pipeline.cost import spent
 from pipeline.env import LLM, ChatRequest, Completion, Env
 from pipeline.evidence import Item, Messages, fitted, joined, kept
 from pipeline.prompts import PromptField, PromptUse
@@ -101,13 +102,7 @@ class Answer(Stage):
 
     def _sampled(self, turn: Turn, calls: list[Completion]) -> dict[str, Any]:
         notes = [*turn.notes, *["answer: asked again"] * (len(calls) > 1)]
-        trace = {
-            "kept": turn.items,
-            "calls": len(calls),
-            "prompt_tokens": sum(call.prompt_tokens for call in calls),
-            "generated_tokens": sum(call.generated_tokens for call in calls),
-            "notes": notes,
-        }
+        trace = {"kept": turn.items, **spent(calls), "notes": notes}
         row: dict[str, Any] = {"error": None, "trace": trace}
         if not calls:
             return {**row, "answer": self.abstain_text, "final_prompt": "", "finish_reason": "abstained"}

@@ -6,6 +6,7 @@ import pyarrow as pa
 from pydantic import Field, PrivateAttr
 
 from pipeline.completions import read_yes, seed
+from pipeline.cost import spent, summed
 from pipeline.documents import TextStage
 from pipeline.env import LLM, ChatRequest, Env
 from pipeline.keywords import distinct, read_keyword, read_keywords
@@ -57,7 +58,7 @@ class CountMentions(TextStage):
     def process(self, batch: pa.Table) -> dict[str, list]:
         rows: list[Row] = batch.select(list(self.reads())).to_pylist()
         for row in rows:
-            row["trace"] = {"kept": 0, "calls": 0, "prompt_tokens": 0, "generated_tokens": 0, "notes": []}
+            row["trace"], row["asked"] = {"kept": 0, "notes": []}, []
         counting = [
             row for row, said in zip(rows, self._ask(rows, self.prompt, "counting"), strict=True) if read_yes(said)
         ]
@@ -74,7 +75,7 @@ class CountMentions(TextStage):
         return {
             self.into: [row.get("passages", []) for row in rows],
             self.mentions_into: [row.get("mentions") for row in rows],
-            "trace": [row["trace"] for row in rows],
+            "trace": [{**row["trace"], **summed(row["asked"])} for row in rows],
         }
 
     def _ask(self, rows: list[Row], prompt: Any, what: str) -> list[str]:
@@ -89,11 +90,8 @@ class CountMentions(TextStage):
         ]
         texts = []
         for row, completion in zip(rows, self._llm.chat(requests) if requests else [], strict=True):
-            trace = row["trace"]
-            trace["calls"] += 1
-            trace["prompt_tokens"] += completion.prompt_tokens
-            trace["generated_tokens"] += completion.generated_tokens
-            trace["notes"] += [f"{what}: generation error"] * (completion.error is not None)
+            row["asked"].append(spent([completion]))
+            row["trace"]["notes"] += [f"{what}: generation error"] * (completion.error is not None)
             texts.append(completion.text if completion.error is None else "")
         return texts
 

@@ -6,6 +6,7 @@ import pyarrow as pa
 from pydantic import Field, PrivateAttr, model_validator
 
 from pipeline.completions import seed, without_thinking
+from pipeline.cost import spent
 from pipeline.env import LLM, ChatRequest, Completion, Env
 from pipeline.prompts import PromptField, PromptUse
 from pipeline.schema import PASSAGE
@@ -59,15 +60,7 @@ class DraftPassages(Stage):
             calls = [next(written) for _ in range(self.n)]
             found = [text for text in map(_text, calls) if text]
             drafts.append([_passage(text, rank, row["question"]) for rank, text in enumerate(found)])
-            trace.append(
-                {
-                    "kept": len(found),
-                    "calls": self.n,
-                    "prompt_tokens": sum(call.prompt_tokens for call in calls),
-                    "generated_tokens": sum(call.generated_tokens for call in calls),
-                    "notes": _notes(calls, found),
-                }
-            )
+            trace.append({"kept": len(found), **spent(calls), "notes": _notes(calls, found)})
         return {self.into: drafts, "trace": trace}
 
     def _request(self, row: dict[str, Any], number: int) -> ChatRequest:

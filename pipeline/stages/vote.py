@@ -7,6 +7,7 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from pipeline.completions import seed
+from pipeline.cost import summed
 from pipeline.env import Completion
 from pipeline.scoring.answers import f1, normalise_answer
 from pipeline.stages.answer import Answer, Turn
@@ -69,10 +70,9 @@ class Vote(Answer):
 
     def _trace(self, turn: Turn, traces: list[dict[str, Any]], uncounted: int) -> dict[str, Any]:
         """One entry for all samples: counts added up; what each of them noted, once a sample."""
-        counts = {name: sum(t[name] for t in traces) for name in ("calls", "prompt_tokens", "generated_tokens")}
         own = [note for trace in traces for note in trace["notes"][len(turn.notes) :]]
         notes = [*turn.notes, *own, *[f"vote: {uncounted} of {len(traces)} not counted"] * (uncounted > 0)]
-        return {"kept": turn.items, **counts, "notes": notes}
+        return {"kept": turn.items, **summed(traces), "notes": notes}
 
 
 def elected(keys: list[str | None]) -> tuple[int, float, list[float | None]]:

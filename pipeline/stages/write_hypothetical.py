@@ -6,6 +6,7 @@ import pyarrow as pa
 from pydantic import Field, PrivateAttr
 
 from pipeline.completions import seed, without_thinking
+from pipeline.cost import spent
 from pipeline.env import LLM, ChatRequest, Completion, Env
 from pipeline.prompts import PromptField, PromptUse
 from pipeline.stage import Stage
@@ -49,13 +50,7 @@ class WriteHypothetical(Stage):
         texts = [without_thinking(call.text) if call.error is None else "" for call in calls]
         queries = [self._query(row["question"], text) for row, text in zip(rows, texts, strict=True)]
         trace = [
-            {
-                "kept": int(bool(text)),
-                "calls": 1,
-                "prompt_tokens": call.prompt_tokens,
-                "generated_tokens": call.generated_tokens,
-                "notes": _notes(call, text),
-            }
+            {"kept": int(bool(text)), **spent([call]), "notes": _notes(call, text)}
             for call, text in zip(calls, texts, strict=True)
         ]
         return {self.into: queries, "trace": trace}

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pydantic import BeforeValidator, Field, PrivateAttr
 
 from pipeline.completions import read_queries, seed
+from pipeline.cost import spent
 from pipeline.env import LLM, ChatRequest, Completion, Env
 from pipeline.evidence import Item, Messages, fitted, joined, kept
 from pipeline.prompts import PromptField, PromptUse
@@ -73,8 +74,7 @@ class WriteQueries(Stage):
             written, notes = self._read(completion, row["question"])
             queries.append(written)
             notes += ["queries: stopped at max_tokens"] * (completion.finish_reason == "length")
-            tokens = {"prompt_tokens": completion.prompt_tokens, "generated_tokens": completion.generated_tokens}
-            trace.append({"kept": len(written), "calls": 1, **tokens, "notes": note + notes})
+            trace.append({"kept": len(written), **spent([completion]), "notes": note + notes})
         return {self.into: queries, "trace": trace}
 
     def _request(self, row: dict[str, Any]) -> tuple[ChatRequest, list[str]]:

@@ -39,7 +39,7 @@ def run_variants(
         folder, rows = out / "runs" / name, one.questions.num_rows
         folders[name] = folder
         last = Run.open(folder, _about(one), rows, part_size)
-        if last.missing_parts():
+        if not last.is_complete():
             table, done = one.questions, 0
             for depth in range(1, len(one.keys)):
                 if one.keys[depth] in shared:
@@ -54,7 +54,7 @@ def run_variants(
 
 def _filled(run: Run, table: pa.Table, one: Checked, done: int, depth: int, engine: Engine) -> pa.Table:
     """The table after `depth` stages, from the one after `done`; what its folder lacks is computed."""
-    if run.missing_parts():
+    if not run.is_complete():
         given = declared(one.system.stages[:done])
         for number, part in engine.run(one, one.system.stages[done:depth], run.parts(table), given):
             run.commit_part(number, part)

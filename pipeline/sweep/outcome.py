@@ -1,17 +1,18 @@
 """The outcome of a sweep: every variant x metric against the baseline, with what it cost."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from pipeline.parts import Row
 from pipeline.scoring.compare import COMPARISON, SHARES, compare_runs
 from pipeline.scoring.intervals import bootstrap_interval
 from pipeline.scoring.retrieval import METRICS, PASSAGE_METRICS, check_metrics
 from pipeline.scoring.run import read_run
-from pipeline.scoring.score import ANSWER_METRICS, SUPPORTED, WORDS, score_rows
+from pipeline.scoring.score import ANSWER_METRICS, JUDGED_METRICS, SUPPORTED, WORDS, score_rows
 from pipeline.sweep.config import Sweep, Variant
 
 COST = ("seconds", "calls", "prompt_tokens", "generated_tokens")
@@ -28,15 +29,23 @@ OUTCOME = pa.schema(
 
 def ranking_metrics(names: Sequence[str]) -> tuple[str, ...]:
     """The retrieval measures to compute for a table of these metrics. InputError where nobody knows one."""
-    known = {*PASSAGE_METRICS, *ANSWER_METRICS, SUPPORTED, WORDS, *SHARES, "failed"}
+    known = {*PASSAGE_METRICS, *ANSWER_METRICS, *JUDGED_METRICS.values(), SUPPORTED, WORDS, *SHARES, "failed"}
     return tuple(dict.fromkeys([*METRICS, *check_metrics([name for name in names if name not in known])]))
 
 
-def score_variants(folders: Mapping[str, Path], metrics: Sequence[str]) -> dict[str, pa.Table]:
-    """variant -> its question scores, which are written into its run's folder with the summary."""
+def score_variants(
+    folders: Mapping[str, Path],
+    metrics: Sequence[str],
+    grade: Callable[[Path, list[Row]], pa.Table] | None = None,
+    judge: str = "",
+) -> dict[str, pa.Table]:
+    """variant -> its question scores, which are written into its run's folder with the summary. `grade`: the verdicts
+    (`judged.JUDGED`) of the judge of that name on a run's rows."""
     tables = {}
     for name, folder in folders.items():
-        scores = score_rows(read_run(folder), metrics=ranking_metrics(metrics))
+        rows = read_run(folder)
+        judged = grade(folder, rows) if grade else None
+        scores = score_rows(rows, metrics=ranking_metrics(metrics), judged=judged, judge=judge)
         scores.to_files(folder / "scores.parquet")
         tables[name] = scores.questions
     return tables

@@ -33,6 +33,9 @@ class SlowLLM(StubLLM):
 
 
 class SlowEnv(StubEnv):
+    def engines(self) -> tuple[int, int]:
+        return 1, 1
+
     def close(self) -> None:
         pass
 

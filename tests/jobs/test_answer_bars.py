@@ -17,14 +17,15 @@ def rows(good: int, bad: int, tokens: int) -> pa.Table:
 
 
 def test_lines_for_a_log(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [100.0]
+    now, up = [100.0], [2]
     monkeypatch.setattr(jobs.answer_bars.time, "monotonic", lambda: now[0])
     with AnswerBars(quiet=False) as bars:
-        bars.begin(total=20, todo=12)
+        bars.begin(total=20, todo=12, engines=lambda: (up[0], 2))
         now[0] += 10
         bars.show()
         now[0] += 20
         bars.show()
+        up[0] = 1
         bars.add(rows(2, 1, tokens=99))
         bars.show()
         now[0] += 30
@@ -33,9 +34,9 @@ def test_lines_for_a_log(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
         bars.end()
     assert capsys.readouterr().err.splitlines() == [
         "answer: 8 of 20 questions, started",
-        "answer: 8 of 20 questions, 30 s",
-        "answer: 10 of 20 questions, failed: 1, 60 s, 3 questions/min, 5 tokens/s, about 180 s left",
-        "answer: 19 of 20 questions, failed: 1, 60 s, 12 questions/min, 35 tokens/s",
+        "answer: 8 of 20 questions, 30 s, engines 2 of 2",
+        "answer: 10 of 20 questions, failed: 1, 60 s, 3 questions/min, 5 tokens/s, engines 1 of 2, about 180 s left",
+        "answer: 19 of 20 questions, failed: 1, 60 s, 12 questions/min, 35 tokens/s, engines 1 of 2",
     ]
 
 

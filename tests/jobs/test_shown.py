@@ -1,4 +1,4 @@
-"""The figures the project is shown by, on real web documents and on XQuAD. Slow: `make test-slow`."""
+"""What the project is shown by, on real web documents and on XQuAD, with real models on Ray. Slow: `make test-slow`."""
 
 import json
 from pathlib import Path
@@ -7,6 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.cli import main
+from jobs.demo import SLICE_SETS
+from pipeline.compose import load_system
 from pipeline.scoring.run import read_run
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
@@ -31,20 +33,50 @@ def _scores(run: Path) -> dict[str, float]:
     return {row["metric"]: row["mean"] for row in pq.read_table(run / "scores.parquet").to_pylist()}
 
 
-def test_hltcoe_on_web_documents(tmp_path: Path, ray_session: None) -> None:
-    data = _data("liverag-mini")
-    index = tmp_path / "index"
-    assert _tartan("index", "--corpus", data, "--out", index, "--set", "shards.documents=18") == 0
-    options = ["--questions", data / "questions.jsonl", "--index", f"plaid={index}", "--out", tmp_path / "run"]
-    assert _tartan("answer", "hltcoe", *options) == 0
-    asked = [json.loads(line) for line in (data / "questions.jsonl").read_text().splitlines()]
-    rows = read_run(tmp_path / "run")
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory, ray_session: None) -> Path:
+    """A folder with `index`, by late interaction, words and dense vectors, over 70 web documents."""
+    data, folder = _data("liverag-mini"), tmp_path_factory.mktemp("web")
+    settings = ["--set", "shards.documents=18", "--set", "dense.role=dense_retriever"]
+    assert _tartan("index", "--corpus", data, "--out", folder / "index", *settings) == 0
+    return folder
+
+
+@pytest.mark.parametrize("name", SLICE_SETS)
+def test_a_system_on_web_documents(name: str, web: Path) -> None:
+    """Thirty LiveRAG-style questions, with the settings of `tartan demo` for a machine of two cores."""
+    questions, run = _data("liverag-mini") / "questions.jsonl", web / name
+    indexes = [f"--index={index}={web / 'index'}" for index in load_system(name).indexes()]
+    settings = [f"--set={setting}" for setting in SLICE_SETS[name]]
+    assert _tartan("answer", name, "--questions", questions, *indexes, "--out", run, *settings) == 0
+    asked = [json.loads(line) for line in questions.read_text().splitlines()]
+    rows = read_run(run)
     assert [row["id"] for row in rows] == [str(question["id"]) for question in asked]
     assert len(rows) == 30
-    answers = [json.loads(line) for line in (tmp_path / "run" / "answers.jsonl").read_text().splitlines()]
+    answers = [json.loads(line) for line in (run / "answers.jsonl").read_text().splitlines()]
     assert [answer["id"] for answer in answers] == [question["id"] for question in asked]
-    assert _tartan("validate", tmp_path / "run" / "answers.jsonl") == 0
-    assert _scores(tmp_path / "run")["R@10"] >= 0.95
+    assert _tartan("validate", run / "answers.jsonl") == 0
+    stages = [stage.name for stage in load_system(name).stages]
+    for row in rows:
+        assert [step["stage"] for step in row["trace"]] == stages
+        assert sum(step["seconds"] for step in row["trace"]) > 0
+        if row["finish_reason"] in ("stop", "length"):
+            assert row["answer"]
+            assert sum(step["calls"] for step in row["trace"]) > 0
+            assert sum(step["generated_tokens"] or 0 for step in row["trace"]) > 0
+    if name == "hltcoe":
+        assert _scores(run)["R@10"] >= 0.95
+
+
+def test_the_systems_side_by_side(web: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [web / name for name in SLICE_SETS if (web / name / "answers.jsonl").is_file()]
+    if len(runs) < 2:
+        pytest.skip("runs of the test above are compared: run the whole file")
+    capsys.readouterr()
+    assert _tartan("score", *runs) == 0
+    shown = capsys.readouterr().out
+    assert "side by side" in shown
+    assert "containment" in shown
 
 
 def test_retrieval_on_xquad(tmp_path: Path, ray_session: None) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.compose import load_profile, load_system
 from pipeline.env import ChatRequest, SearchRequest
-from tests.stubs import StubEnv, StubLLM, StubScorer, StubSearcher, hit, questions, ready, said
+from tests.stubs import StubEnv, StubLLM, StubScorer, StubSearcher, hit, questions, ready, said, timeless
 
 TEXTS = ["who is a ?", "where is b ?", "what is c c ?", "nothing there"]
 SYSTEMS = ["brmgr", "brmgr-fid", "hyde-rerank"]
@@ -42,9 +42,7 @@ def run(name: str, order: list[int], sets: list[str]) -> dict[str, dict[str, Any
     table = questions(*TEXTS).take(pa.array(order))
     for stage in load_system(name, profile, sets).stages:
         table = ready(stage, env)(table)
-    rows = table.to_pylist()
-    for row in rows:
-        row["trace"] = [{**entry, "seconds": 0} for entry in row["trace"]]
+    rows = [timeless(row) for row in table.to_pylist()]
     assert [row["id"] for row in rows] == [f"q{n}" for n in order]
     return {row["id"]: row for row in rows}
 

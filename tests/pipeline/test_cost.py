@@ -3,7 +3,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from pipeline.cost import COST, question_costs, stage_costs
+from pipeline.cost import COST, question_costs, spent, stage_costs, summed
+from pipeline.env import Completion
 from pipeline.scoring.costs import show_costs, write_costs
 
 ROWS = [
@@ -19,6 +20,7 @@ ROWS = [
                 "prompt_tokens": 100,
                 "generated_tokens": 7,
                 "queue_seconds": 0.5,
+                "device_seconds": 3.0,
             },
         ],
     },
@@ -44,8 +46,9 @@ def test_sums_by_stage_in_the_systems_order() -> None:
         "generated_tokens": None,
         "seconds": 1.0,
         "queue_seconds": None,
+        "device_seconds": None,
     }
-    assert (two["questions"], two["calls"], three["queue_seconds"]) == (1, 3, 0.5)
+    assert (two["questions"], two["calls"], three["queue_seconds"], three["device_seconds"]) == (1, 3, 0.5, 3.0)
     assert (total["stage"], total["questions"], total["calls"], total["prompt_tokens"]) == ("all", 2, 6, 100)
     assert total["seconds"] == 3.25
 
@@ -53,6 +56,22 @@ def test_sums_by_stage_in_the_systems_order() -> None:
 def test_the_tenth_stage_comes_after_the_second() -> None:
     row = {"id": "a", "trace": [{"stage": "s", "seconds": 1.0}] * 11}
     assert [line["stage"] for line in stage_costs(question_costs([row]))][8:] == ["9 s", "10 s", "11 s", "all"]
+
+
+def test_what_calls_add_to_a_trace() -> None:
+    timed = Completion("a", "p", "stop", 10, 2, queue_s=0.5, device_s=4.0)
+    untimed = Completion("b", "p", "stop", 20, 3, queue_s=0.25)  # an endpoint's
+    assert spent([timed, untimed]) == {
+        "calls": 2,
+        "prompt_tokens": 30,
+        "generated_tokens": 5,
+        "queue_seconds": 0.75,
+        "device_seconds": 4.0,
+    }
+    assert spent([untimed])["device_seconds"] is None
+    assert summed([spent([timed]), spent([untimed])]) == spent([timed, untimed])
+    nothing = {"calls": 0, "prompt_tokens": 0, "generated_tokens": 0, "queue_seconds": None, "device_seconds": None}
+    assert spent([]) == nothing
 
 
 def test_the_file_and_the_table(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """LocalEnv with a counting factory in place of real models."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -103,3 +104,15 @@ def test_what_is_not_there_is_named(loads: list[Loaded]) -> None:
     with pytest.raises(InputError, match=r"role 'snippet_filter' is asked for as llm.*'minilm'.*is a embedder"):
         env.llm("snippet_filter")
     assert loads == []
+
+
+def test_engines_are_the_models_loaded(loads: list[Loaded], monkeypatch: pytest.MonkeyPatch) -> None:
+    env = LocalEnv(PROFILE, {})
+    assert env.engines() == (0, 0)
+    env.embedder("snippet_filter")
+    env.llm("answerer")
+    assert env.engines() == (2, 2)
+    monkeypatch.setattr(Loaded, "alive", lambda model: model.spec.engine != "vllm", raising=False)
+    assert env.engines() == (1, 2)
+    with env._lock:  # another thread loads a model
+        assert ThreadPoolExecutor(1).submit(env.engines).result(30) == (1, 2)

@@ -88,6 +88,18 @@ def test_a_run_from_start_to_end(tmp_path: Path) -> None:
     ]
 
 
+def test_seconds_count_from_where_work_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several runs that are opened together and answered one after another, each has its own."""
+    clock = iter([100.0, 100.0, 150.0, 153.5, 160.0])
+    monkeypatch.setattr("pipeline.run.time.perf_counter", lambda: next(clock))
+    waiting, other = start(tmp_path / "waiting"), start(tmp_path / "other")
+    waiting.begin()
+    for run in (waiting, other):
+        commit_all(run, question_rows(5))
+    assert waiting.finish(listing(tmp_path), listing(tmp_path))["seconds"] == 3.5
+    assert other.finish(listing(tmp_path), listing(tmp_path))["seconds"] == 60.0
+
+
 def test_the_real_writers_are_the_default(tmp_path: Path) -> None:
     run = start(tmp_path / "run")
     commit_all(run, question_rows(5))

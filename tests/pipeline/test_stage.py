@@ -10,7 +10,7 @@ from pipeline.env import EngineError
 from pipeline.schema import BASE, ERROR, ITEM, PASSAGE, SNIPPET, STRINGS, fits, one_of, type_name
 from pipeline.stage import Stage
 from pipeline.stages import STAGES
-from tests.stubs import POISON, Dead, StubEnv, hit, questions, ready, snippet
+from tests.stubs import POISON, Dead, StubEnv, hit, questions, ready, snippet, timeless
 
 SETTINGS = {
     "search": {"index": "plaid", "k": 2, "queries": ["question", "queries"], "into": "passages"},
@@ -96,10 +96,7 @@ def table(*texts: str) -> pa.Table:
 
 def values(result: pa.Table) -> list[dict]:
     """The rows without their timings."""
-    rows = result.to_pylist()
-    for row in rows:
-        row["trace"] = [{**entry, "seconds": None} for entry in row["trace"]]
-    return rows
+    return [timeless(row) for row in result.to_pylist()]
 
 
 def test_every_stage_is_registered_under_its_name_and_tested() -> None:

@@ -13,6 +13,7 @@ from pipeline.execute import declared, run_local
 from pipeline.request_cache import CachingEnv
 from ray_cluster.execute import run_on_ray
 from tests.ray_cluster.stubs import Find, LocalStubEnv, Say, questions
+from tests.stubs import timeless
 
 pytestmark = pytest.mark.usefixtures("ray_session")
 STAGES = [Find(), Say()]
@@ -24,13 +25,8 @@ def many(parts: int, rows: int) -> list[tuple[int, pa.Table]]:
 
 
 def rows_of(table: pa.Table) -> list[dict]:
-    """Rows without what may differ: seconds, and the batch size the stub stage noted."""
-    rows = table.to_pylist()
-    for row in rows:
-        row.pop("batch")
-        for step in row["trace"]:
-            step.pop("seconds")
-    return rows
+    """Rows without what may differ: times, and the batch size the stub stage noted."""
+    return [timeless(row) for row in table.drop_columns("batch").to_pylist()]
 
 
 @pytest.mark.parametrize(("batch_size", "concurrency"), [(1, 2), (7, 1)])

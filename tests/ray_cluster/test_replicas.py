@@ -1,5 +1,8 @@
 """What pools do when replicas die, start late or have more to do than others; stub engines."""
 
+import os
+import pickle
+import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -109,6 +112,32 @@ def test_a_job_starts_with_the_least_and_others_join(start: Callable[..., RayEnv
     while len(seen) < 2 and time.monotonic() < end:
         seen.add(process(llm.chat(ask("a"))[0]))
     assert len(seen) == 2
+
+
+def test_how_many_engines_are_up(start: Callable[..., RayEnv], tmp_path: Path) -> None:
+    env = start(f"late:{tmp_path}", replicas=2, min_replicas=1)  # a second start waits for a file
+    pids = {int(process(env.llm("answerer").chat(ask("a"))[0]))}
+    assert env.engines() == (1, 2)
+    (tmp_path / "go").touch()
+    becomes(env, (2, 2))
+    (tmp_path / "go").unlink()
+    os.kill(pids.pop(), signal.SIGKILL)
+    becomes(env, (1, 2))
+    copy: RayEnv = pickle.loads(pickle.dumps(env))
+    began = time.monotonic()
+    copy.engines()
+    assert time.monotonic() - began < 2, "a replica that loads is not waited for"
+    (tmp_path / "go").touch()
+    becomes(env, (2, 2))
+    ray.kill(env._models["m"].actors[0])
+    becomes(env, (1, 2))
+
+
+def becomes(env: RayEnv, engines: tuple[int, int], most_s: float = 60) -> None:
+    end = time.monotonic() + most_s
+    while env.engines() != engines and time.monotonic() < end:
+        time.sleep(0.1)
+    assert env.engines() == engines
 
 
 def test_a_pool_that_does_not_come_back_is_waited_for_a_bounded_time(

@@ -100,7 +100,7 @@ function other(name, value) {
 }
 
 function trace(steps) {
-  const names = ["stage", "seconds", "kept", "calls", "prompt_tokens", "generated_tokens", "notes"];
+  const names = ["stage", "seconds", "kept", "calls", "prompt_tokens", "generated_tokens", "queue_seconds", "device_seconds", "notes"];
   const head = element("tr", null, ...names.map((name) => element("th", { scope: "col" }, name.replace("_", " "))));
   const cell = (value) => (Array.isArray(value) ? value.join("; ") : typeof value === "number" ? number(value, 2) : value === null || value === undefined ? "" : value);
   const body = steps.map((step) => element("tr", null, ...names.map((name) => element(typeof step[name] === "number" ? "td.n" : "td", null, cell(step[name])))));

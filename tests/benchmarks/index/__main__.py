@@ -1,17 +1,14 @@
 """`make bench-index`: a table of figures and goals, and the same as JSON beside the cached results."""
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
-
-from rich.console import Console
-from rich.table import Table
+from functools import partial
 
 from pipeline.storage.cache import node_folder
+from tests.benchmarks.figures import Figure, report
 from tests.benchmarks.index.assignment import assignment
-from tests.benchmarks.index.bench import DATA, Bench, Figure, machine
+from tests.benchmarks.index.bench import DATA, Bench
 from tests.benchmarks.index.build_time import build, size
 from tests.benchmarks.index.fidelity import fidelity
 from tests.benchmarks.index.memory import memory
@@ -42,21 +39,8 @@ def main() -> int:
         return 2
     cache = node_folder("bench-index")
     bench = Bench(cache, given.documents, given.fresh, given.runs)
-    kept = cache / f"figures-{given.documents or 'all'}.json"
-    figures = json.loads(kept.read_text())["figures"] if kept.exists() else {}
-    table = Table(title="an index build")
-    for column in ("what", "value", "goal", "met", "runs", "note"):
-        table.add_column(column)
-    for name in given.names or MEASURES:
-        found = list(MEASURES[name](bench))
-        figures[name] = [asdict(figure) | {"met": figure.met} for figure in found]
-        kept.write_text(json.dumps({"machine": machine(), "figures": figures}, indent=2))
-        for figure in found:
-            goal = f"{figure.goal[0]} {figure.goal[1]:g}" if figure.goal else ""
-            met = {True: "yes", False: "NO", None: ""}[figure.met]
-            table.add_row(figure.what, f"{figure.value:.3f}", goal, met, str(figure.runs), figure.note)
-    Console(width=180).print(table)
-    print(f"also in {kept}")
+    parts = {name: partial(measure, bench) for name, measure in MEASURES.items()}
+    report("an index build", parts, given.names or list(MEASURES), cache / f"figures-{given.documents or 'all'}.json")
     return 0
 
 

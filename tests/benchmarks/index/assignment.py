@@ -7,7 +7,8 @@ import numpy as np
 from pipeline.plaid.assign import PROBES, Assigner, make_cells
 from pipeline.plaid.kmeans import kmeans
 from tests.benchmarks.compare import compare
-from tests.benchmarks.index.bench import Bench, Figure
+from tests.benchmarks.figures import Figure
+from tests.benchmarks.index.bench import Bench
 
 CENTROIDS = 65_536
 VECTORS = 140_000

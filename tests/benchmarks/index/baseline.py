@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.models.embedded import prepare
-from tests.benchmarks.index.bench import ITERATIONS, NBITS, machine
+from tests.benchmarks.figures import machine
+from tests.benchmarks.index.bench import ITERATIONS, NBITS
 
 TORCH = "torch==2.13.0+cpu"
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"

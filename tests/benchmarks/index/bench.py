@@ -1,13 +1,10 @@
-"""What the measurements share: their data, the model, a folder to work in, and a figure with its goal."""
+"""What the measurements share: their data, the model, and a folder to work in."""
 
 import json
-import os
-import platform
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -27,24 +24,6 @@ from pipeline.storage import Home, open_home
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 NBITS, ITERATIONS = 2, 4
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One measured number; `goal` is ("at least" | "at most", bound), or None where nothing is asked of it."""
-
-    what: str
-    value: float
-    goal: tuple[str, float] | None = None
-    note: str = ""
-    runs: int = 1
-
-    @property
-    def met(self) -> bool | None:
-        if self.goal is None:
-            return None
-        sense, bound = self.goal
-        return self.value >= bound if sense == "at least" else self.value <= bound
 
 
 @dataclass(frozen=True)
@@ -112,13 +91,3 @@ def token_batches(encoder: LateInteractionEncoder, tokens: Sequence[list[int]]) 
 
 def median(values: Sequence[float]) -> float:
     return statistics.median(values)
-
-
-def machine() -> dict[str, Any]:
-    """What a number depends on besides the code."""
-    model = next(
-        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
-        platform.processor(),
-    )
-    packages = ("torch", "transformers", "numpy", "numba", "ray")
-    return {"processor": model, "cores": os.cpu_count()} | {name: version(name) for name in packages}

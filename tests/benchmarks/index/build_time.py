@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 from pipeline.plaid.manifest import read_manifest
 from pipeline.plaid.meter import timings
+from tests.benchmarks.figures import Figure
 from tests.benchmarks.index.baseline import baseline
-from tests.benchmarks.index.bench import ITERATIONS, NBITS, Bench, Figure, median
+from tests.benchmarks.index.bench import ITERATIONS, NBITS, Bench, median
 
 CODEC_FILES = ("centroids.pt", "buckets.pt", "avg_residual.pt", "codec.json")
 

@@ -11,7 +11,8 @@ from pipeline.plaid.manifest import read_manifest
 from pipeline.plaid.passages import open_passages
 from pipeline.scoring.retrieval import retrieval_scores
 from pipeline.storage import Home, open_home
-from tests.benchmarks.index.bench import Bench, Figure
+from tests.benchmarks.figures import Figure
+from tests.benchmarks.index.bench import Bench
 from tests.pipeline.plaid.small_index import build_index
 
 GOALS = {"vaswani": 0.82, "xquad-en": 0.85}

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.models.resolve import resolve_model
-from tests.benchmarks.index.bench import Bench, Figure
+from tests.benchmarks.figures import Figure
+from tests.benchmarks.index.bench import Bench
 
 DOCUMENTS = 4_000  # of a shard, and of the corpus at 1x
 WORDS = 60

@@ -13,7 +13,8 @@ from pipeline.plaid.meter import Meter
 from pipeline.plaid.passages import open_passages
 from pipeline.plaid.plan import freeze_plan
 from pipeline.storage import Home, open_home
-from tests.benchmarks.index.bench import Bench, Figure, median, token_batches
+from tests.benchmarks.figures import Figure
+from tests.benchmarks.index.bench import Bench, median, token_batches
 
 DOCUMENTS = 3_000
 SHARD = "00000"

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event, get_ident
+from time import sleep
 from types import SimpleNamespace
 from typing import Any
 
@@ -67,6 +68,28 @@ def test_calls_from_many_threads_share_the_batch_and_one_thread_touches_the_engi
     assert get_ident() not in engine.threads
     thread.stop()
     assert engine.closed
+
+
+def test_requests_share_the_engines_time() -> None:
+    engine, thread = start()
+    step = engine.step
+
+    def slow_step() -> list[Any]:
+        sleep(0.02)
+        return step()
+
+    engine.step = slow_step  # type: ignore[method-assign]
+    engine.gate.clear()
+    futures = [thread.submit(steps, None) for steps in (4, 4, 1)]
+    engine.gate.set()
+    for future in futures:
+        future.result(10)
+    thread.stop()
+    worked = 0.02 * len(engine.batches)
+    shares = [future.engine_s for future in futures]
+    assert sum(shares) >= worked - 1e-3  # no step is counted twice or left out
+    assert sum(shares) <= futures[0].ended - futures[0].sent + 1e-3
+    assert min(shares[:2]) > shares[2] > 0
 
 
 def test_a_refused_request_fails_alone() -> None:

@@ -59,6 +59,8 @@ def test_greedy_is_the_likeliest_token_each_time(made: Made) -> None:
         assert completion.prompt == text
         assert completion.prompt_tokens == made[0].count_tokens([{"role": "user", "content": text}])
         assert completion.seconds > completion.queue_s >= 0
+        assert completion.device_s is not None
+        assert completion.device_s > 0
         np.testing.assert_allclose(completion.logprobs or (), logs, atol=1e-4)
     assert found[0].logprobs is not None
     assert made[0].chat([ask("a")])[0].logprobs is None

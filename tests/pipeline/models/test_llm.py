@@ -93,6 +93,15 @@ def test_sampling_settings_are_honoured(llm: VllmEngine) -> None:
     assert "temperature" in str(impossible.error)
 
 
+def test_seeded_prompts_beyond_what_one_step_reads(llm: VllmEngine) -> None:
+    """A step of vLLM's reads 2,048 tokens by default. One that ended inside a seeded prompt killed the engine."""
+    prompts = [f"{n} " + "word " * 440 for n in range(6)]
+    answers = llm.chat([ask(prompt, 2, temperature=0.7, seed=n) for n, prompt in enumerate(prompts)])
+    assert sum(answer.prompt_tokens for answer in answers) > 2048
+    assert [answer.error for answer in answers] == [None] * 6
+    assert llm.alive()
+
+
 def test_several_samples_are_those_of_the_following_seeds(llm: VllmEngine) -> None:
     warm = {"max_tokens": 12, "temperature": 1.2}
     (several,) = llm.chat([ask("Write a poem.", seed=3, n=3, **warm)])
@@ -102,6 +111,8 @@ def test_several_samples_are_those_of_the_following_seeds(llm: VllmEngine) -> No
     assert [sample.prompt_tokens > 0 for sample in samples] == [True, False, False]
     assert all(0 < sample.generated_tokens <= 12 for sample in samples)
     assert several.seconds >= several.queue_s >= 0
+    assert several.device_s is not None
+    assert several.device_s > 0
 
 
 @pytest.mark.slow

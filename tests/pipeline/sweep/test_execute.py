@@ -10,7 +10,7 @@ from pipeline.scoring.run import read_run
 from pipeline.sweep.config import Sweep
 from pipeline.sweep.execute import run_variants
 from tests.pipeline.sweep.sweeps import StubEngine, variants_of, write
-from tests.stubs import StubEnv, StubLLM
+from tests.stubs import StubEnv, StubLLM, timeless
 
 THRESHOLDS = """
 system: SYSTEM
@@ -25,9 +25,7 @@ def chats(engine: StubEngine) -> int:
 
 
 def plain(folder: Path) -> list[dict]:
-    """Rows without the seconds of their traces."""
-    rows = read_run(folder)
-    return [{**row, "trace": [{**step, "seconds": 0} for step in row["trace"]]} for row in rows]
+    return [timeless(row) for row in read_run(folder)]
 
 
 def test_stages_before_the_first_varied_key_run_once(tmp_path: Path) -> None:
@@ -46,8 +44,7 @@ def test_a_variant_is_what_it_would_be_by_itself(tmp_path: Path) -> None:
     for one in variants:
         env = StubEnv(llm=StubLLM(lambda request: '["more"]'))
         ((_, alone),) = run_local(one.system.stages, env, [(0, one.questions)])
-        rows = [{**row, "trace": [{**step, "seconds": 0} for step in row["trace"]]} for row in alone.to_pylist()]
-        assert plain(folders[one.variant.name]) == rows
+        assert plain(folders[one.variant.name]) == [timeless(row) for row in alone.to_pylist()]
         assert (folders[one.variant.name] / "answers.jsonl").exists()
 
 

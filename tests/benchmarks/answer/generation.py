@@ -14,31 +14,41 @@ from pipeline.env import ChatRequest, Completion
 from pipeline.models.embedded import prepare
 from pipeline.profile import ModelSpec, Profile
 from pipeline.prompts import load_prompt
-from tests.benchmarks.compare import Comparison, compare
+from tests.benchmarks.answer.bench import Bench
+from tests.benchmarks.compare import compare
+from tests.benchmarks.figures import Figure
 from tests.benchmarks.measures import passages
 
 PROMPTS, CONTEXT, BATCH, TOKENS = 32, 5, 8, 48  # a prompt holds CONTEXT passages; a stage worker sends BATCH at once
 CORES = os.cpu_count() or 1
-SPEC = ModelSpec(engine="vllm", source="embedded:smollm2-135m-instruct", max_model_len=4096, kv_cache_gib=1, cpus=CORES)
+SPEC = ModelSpec(
+    engine="vllm",
+    source="embedded:smollm2-135m-instruct",
+    max_model_len=4096,
+    kv_cache_gib=1,
+    cpus=CORES,
+    engine_options={"enable_prefix_caching": False},  # each run reads what the one before has read
+)
 
 
-def prompts() -> list[str]:
+def prompts(count: int) -> list[str]:
     """As `answer` sends them: a question and five passages of the World Factbook, some 2,000 tokens."""
-    template, texts = load_prompt("report"), passages(PROMPTS + CONTEXT, pages=24)
+    template, texts = load_prompt("report"), passages(count + CONTEXT, pages=24)
     return [
         template.render(context="\n\n".join(texts[n : n + CONTEXT]), question=texts[n][:80], max_words=40)
-        for n in range(PROMPTS)
+        for n in range(count)
     ]
 
 
-def generation() -> Iterator[Comparison]:
+def generation(bench: Bench) -> Iterator[Figure]:
     """Our pool against each of the two; tokens a second of prompt and answer in the notes."""
     import ray
 
     from ray_cluster.connect import connect
     from ray_cluster.pools import RayEnv
 
-    asked = [ChatRequest(({"role": "user", "content": text},), TOKENS) for text in prompts()]
+    count, most = bench.count(PROMPTS), bench.tokens or TOKENS
+    asked = [ChatRequest(({"role": "user", "content": text},), most) for text in prompts(count)]
     connect("local", CORES, 0)
     env = RayEnv.start(Profile(models={"m": SPEC}, roles={"answerer": "m"}), ["answerer"], say=lambda _: None)
     try:
@@ -52,17 +62,16 @@ def generation() -> Iterator[Comparison]:
         answers = ours()
         assert not any(answer.error for answer in answers), answers[0].error
         tokens = sum(answer.prompt_tokens + answer.generated_tokens for answer in answers)
-        all_at_once = _vllm_alone(asked)
-        what, note = f"generate, {PROMPTS} RAG prompts", f"{tokens:,} tokens, {CORES} threads"
-        found = compare(what, "vllm.LLM.chat, all at once", ours, all_at_once, runs=3, note=note)
-        yield found
-        del all_at_once
+        found = compare("", "", ours, _vllm_alone(asked), bench.runs)
     finally:
         env.stop()
+    note = f"{tokens / found.ours_s:,.0f} and {tokens / found.peer_s:,.0f} tokens/s; {count} prompts, {tokens:,} tokens"
+    what = "tokens a second, pool / vllm.LLM.chat"
+    yield Figure(what, found.ratio, ("at least", 0.9), note, found.runs)
     least, whole = _ray_data(asked[:1]), _ray_data(asked)
     ray.shutdown()
-    ratio = (whole - least) / found.ours_s
-    yield Comparison(what, "ray.data.llm", found.ours_s, whole - least, ratio, 1, f"{note}; its start: {least:.0f} s")
+    note = f"{tokens / (whole - least):,.0f} tokens/s; its start, {least:.0f} s, not counted"
+    yield Figure("tokens a second, pool / ray.data.llm", (whole - least) / found.ours_s, note=note)
 
 
 def _vllm_alone(asked: list[ChatRequest]) -> Any:
@@ -79,7 +88,7 @@ def _vllm_alone(asked: list[ChatRequest]) -> Any:
     engine = LLM(**llm._arguments(SPEC, prepare("smollm2-135m-instruct")))
     torch.set_num_threads = set_num_threads  # vLLM disables it on CPU
     messages = [list(request.messages) for request in asked]
-    greedy = SamplingParams(temperature=0.0, max_tokens=TOKENS)
+    greedy = SamplingParams(temperature=0.0, max_tokens=asked[0].max_tokens)
     return lambda: engine.chat(messages, greedy, use_tqdm=False)
 
 
@@ -108,7 +117,7 @@ def _ray_data(asked: list[ChatRequest]) -> float:
         tokenize_stage={"enabled": True, "num_cpus": 0},
         detokenize_stage={"enabled": False},
     )
-    sampling = {"temperature": 0.0, "max_tokens": TOKENS}
+    sampling = {"temperature": 0.0, "max_tokens": asked[0].max_tokens}
     processor = build_processor(
         config,
         preprocess=lambda row: {"messages": row["messages"], "sampling_params": sampling},
@@ -119,6 +128,3 @@ def _ray_data(asked: list[ChatRequest]) -> float:
     answered = processor(rows).take_all()
     assert len(answered) == len(asked)
     return time.perf_counter() - began
-
-
-BY_NAME = {"generation": generation}  # takes minutes and needs vLLM: not part of `make bench`

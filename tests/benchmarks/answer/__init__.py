@@ -1,0 +1,1 @@
+"""What an answering job is measured by: `make bench-answer`, or `python -m tests.benchmarks.answer [NAME...]`."""
