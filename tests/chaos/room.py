@@ -6,7 +6,7 @@ import shutil
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -26,15 +26,15 @@ Result = dict[str, Any]  # "rows", and the files that are written at the end
 
 
 class Room:
-    def __init__(self, folder: Path, index: Path, replicas: int = 1, poisoned: Sequence[str] = ()) -> None:
-        """`replicas`: of the engine. `poisoned`: ids of questions that kill it."""
+    def __init__(self, folder: Path, index: Path, replicas: int = 1, poisoned: Mapping[str, str] = {}) -> None:
+        """`replicas`: of the engine. `poisoned`: ids of questions that kill something, and what."""
         self.folder, self.run = folder, folder / "run"
         self.kills = Counter[str]()
         self._parts: dict[str, bytes] = {}
         folder.mkdir(exist_ok=True)
         shutil.copytree(index, folder / "index")
         asked = [
-            {"id": id, "question": f"number {id}: what of word{n % 12}x{n % 40} {POISON if id in poisoned else ''}"}
+            {"id": id, "question": f"number {id}: what of word{n % 12}x{n % 40} {POISON.get(poisoned.get(id, ''), '')}"}
             for n, id in enumerate(IDS)
         ]
         (folder / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked))

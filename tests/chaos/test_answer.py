@@ -87,16 +87,27 @@ def again(there: Room, mark: str, undisturbed: Result, joined: list[str]) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("replicas", [1, 2])
-def test_a_question_that_kills_every_engine_fails_alone(
-    room: NewRoom, undisturbed: Result, joined: list[str], replicas: int
+@pytest.mark.parametrize(
+    ("replicas", "kind", "error"),
+    [
+        (1, "engine", "answer: generation: the engine died 2 times over this request, alone in it: model 'm' (stub)"),
+        (2, "engine", "answer: generation: the engine died 2 times over this request, alone in it: model 'm' (stub)"),
+        (
+            1,
+            "encoder",
+            "search: RuntimeError: the model died 2 times over this call, alone in it: model 'e' (embedded:",
+        ),
+    ],
+)
+def test_a_question_that_kills_whoever_sees_it_fails_alone(
+    room: NewRoom, undisturbed: Result, joined: list[str], replicas: int, kind: str, error: str
 ) -> None:
-    there = room(replicas=replicas, poisoned=["null"])
+    there = room(replicas=replicas, poisoned={"null": kind})
     with there.answer(*joined) as job:
         code, said = job.finish()
     assert code == 1
     assert "48 questions, 1 failed" in said
-    assert "failed null: answer: generation: the engine died 2 times over this request, alone in it: model 'm'" in said
+    assert f"failed null: {error}" in said
     found = {row["id"]: row for row in there.result()["rows"]}
     expected = {row["id"]: row for row in undisturbed["rows"]}
     assert {id for id in IDS if found[id] != expected[id]} == {"null"}
