@@ -13,7 +13,8 @@ import ray
 
 from pipeline.env import EngineError
 
-# A question that kills its engine does so four times before it is found out (replicas.py): a replica survives five.
+# A question that kills its engine does so four times before it is found out (replicas.py), as often again where a stage
+# then does its batch row by row: a replica survives two to five.
 MODEL_RESTARTS = 20
 SEARCH_RESTARTS = 3
 MARK_S = 0.05  # for a mark to leave this process before whatever follows it may end the process

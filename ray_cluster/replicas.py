@@ -12,7 +12,7 @@ from pipeline.env import EngineError
 from pipeline.errors import InputError
 from ray_cluster.actors import free_now, one_line
 
-TRIES = 2  # of a call that a replica's death interrupts, and then of each of its requests alone
+TRIES = 2  # of a call that a replica's death interrupts, and then of it, or each of its requests, alone
 LATE_S = 5.0  # a replica that says nothing in this time is counted as down
 SOON_S = 0.1  # a replica that says nothing in this time is starting, and others are asked
 
@@ -41,11 +41,22 @@ class Pool:
         return {**self.__dict__, "_up": set(), "_looking": {}}
 
     def ask(self, method: str, *arguments: Any) -> Any:
-        """One replica's answer. Raises what the model raised; EngineError where no replica is left, or none answers."""
-        return self.serve(method, *arguments)[0]
+        """One replica's answer. Raises what the model raised; EngineError where no replica is left, or none answers.
+
+        RuntimeError says that this very call kills whoever serves it: its question is at fault, and not the pool.
+        """
+        try:
+            return self.serve(method, *arguments)[0]
+        except ReplicaLost:
+            pass  # of this call, or of another's that was there too
+        try:
+            return self.serve_alone(method, *arguments)[0]
+        except ReplicaLost as problem:
+            raise RuntimeError(f"the model died {TRIES} times over this call, alone in it: {problem}") from None
 
     def serve(self, method: str, *arguments: Any) -> tuple[Any, float]:
-        """One replica's answer, and the seconds before it began to work on it. Raises as `ask` does."""
+        """One replica's answer, and the seconds before it began to work on it. Raises what the model raised;
+        EngineError where no replica is left, or none answers; ReplicaLost where one died under it, TRIES times."""
         began = time.monotonic()
         lost: ReplicaLost | None = None
         for _ in range(TRIES):
@@ -76,18 +87,17 @@ class Pool:
                     raise
 
     def aside(self, method: str, *arguments: Any) -> Any:
+        """The answer to a quick question. It kills nobody itself: sent again however often others' calls do."""
         began = time.monotonic()
-        for last_try in (False, True):
-            actor = self._last or self._least_busy(began, anew=last_try)
+        lost = False
+        while True:
+            actor = self._last or self._least_busy(began, anew=lost)
             try:
                 answer = self._wait([actor.aside.remote(method, *arguments)], began)[0]
                 self._last = actor
                 return answer
             except ReplicaLost:
-                self._last = None
-                if last_try:
-                    raise
-        raise AssertionError("the last try returns or raises")
+                self._last, lost = None, True
 
     def ask_all(self, method: str, *arguments: Any) -> list[Any]:
         """Every actor's answer; the arguments are stored once for all of them."""

@@ -31,7 +31,7 @@ from pipeline.profile import ModelSpec
 from ray_cluster.pools import Makers, RayEnv
 from tests.pipeline.plaid.small_index import StubEncoder
 
-POISON = "poison-kills-its-engine"  # in a question
+POISON = {"engine": "poison-for-engines", "encoder": "poison-for-encoders"}  # in a question: kills the one that sees it
 PACE_S = 0.3  # a call of an engine
 TIMEOUT = "TARTAN_CHAOS_TIMEOUT_S"  # in the driver's environment: of a call to a pool
 ANSWER_ID = re.compile(r"number (\S+):")
@@ -73,8 +73,7 @@ class Engine:
     def chat(self, requests: Sequence[ChatRequest]) -> list[Completion]:
         prompts = [request.messages[-1]["content"] for request in requests]
         with self._presence.busy(PACE_S):
-            if any(POISON in prompt for prompt in prompts) and not (self._room / "mended").exists():
-                os.kill(os.getpid(), signal.SIGKILL)
+            die_of(POISON["engine"], prompts, self._room)
             numbers = [ANSWER_ID.findall(prompt)[-1] for prompt in prompts]
             with (self._room / "asked").open("a") as file:
                 file.writelines(f"{number}\n" for number in numbers)
@@ -93,10 +92,12 @@ class Engine:
 
 class Encoder(StubEncoder):
     def __init__(self, spec: ModelSpec) -> None:
-        self._presence = Presence(room_of(spec), "encoder")
+        self._room = room_of(spec)
+        self._presence = Presence(self._room, "encoder")
 
     def encode_queries(self, texts: Sequence[str]) -> list[np.ndarray]:
         with self._presence.busy(PACE_S / 3):
+            die_of(POISON["encoder"], texts, self._room)
             return super().encode_queries(texts)
 
 
@@ -108,6 +109,11 @@ class Searcher(IndexShards):
     def search(self, vectors: Sequence[np.ndarray], k: int, settings: dict[str, Any]) -> list[Any]:
         with self._presence.busy(PACE_S / 3):
             return super().search(vectors, k, settings)
+
+
+def die_of(poison: str, texts: Sequence[str], room: Path) -> None:
+    if any(poison in text for text in texts) and not (room / "mended").exists():
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def room_of(spec: ModelSpec) -> Path:

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 MARK = "TARTAN_CHAOS"  # in the environment of everything a driver starts
+STAGE_WORKER = "ray::MapWorker"
 WAIT_S = 300  # for any one thing: nothing here may hang
 
 
@@ -57,9 +58,9 @@ class Driver:
         return kill_one(self._started(), rf"\S*/{name}\b")
 
     def finish(self) -> tuple[int, str]:
-        """Exit code and stderr."""
-        _, said = self.process.communicate(timeout=WAIT_S)
-        return self.process.returncode, said
+        """Exit code, and what it said on stderr and stdout."""
+        out, err = self.process.communicate(timeout=WAIT_S)
+        return self.process.returncode, err + out
 
     def succeed(self) -> None:
         """It must: else what it said is shown."""

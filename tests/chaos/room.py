@@ -6,7 +6,7 @@ import shutil
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -22,18 +22,19 @@ from tests.chaos.processes import Driver, driver, there
 MODULE = "tests.chaos.answer"
 IDS = ["007", "NA", "null", "9223372036854775807", *(f"q{n}" for n in range(44))]
 PART = 4
+Result = dict[str, Any]  # "rows", and the files that are written at the end
 
 
 class Room:
-    def __init__(self, folder: Path, index: Path, replicas: int = 1, poisoned: Sequence[str] = ()) -> None:
-        """`replicas`: of the engine. `poisoned`: ids of questions that kill it."""
+    def __init__(self, folder: Path, index: Path, replicas: int = 1, poisoned: Mapping[str, str] = {}) -> None:
+        """`replicas`: of the engine. `poisoned`: ids of questions that kill something, and what."""
         self.folder, self.run = folder, folder / "run"
         self.kills = Counter[str]()
         self._parts: dict[str, bytes] = {}
         folder.mkdir(exist_ok=True)
         shutil.copytree(index, folder / "index")
         asked = [
-            {"id": id, "question": f"number {id}: what of word{n % 12}x{n % 40} {POISON if id in poisoned else ''}"}
+            {"id": id, "question": f"number {id}: what of word{n % 12}x{n % 40} {POISON.get(poisoned.get(id, ''), '')}"}
             for n, id in enumerate(IDS)
         ]
         (folder / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked))
@@ -108,7 +109,11 @@ class Room:
     def parts(self) -> int:
         return sum(1 for _ in self.run.glob("answers/part-*.parquet"))
 
-    def result(self) -> dict[str, Any]:
+    def progress(self, parts: int = 1) -> Callable[[], bool]:
+        """A moment: so many parts more than now."""
+        return self.part(self.parts() + parts)
+
+    def result(self) -> Result:
         """What the answers are, without what may differ: times, and where files lie."""
         self.unchanged()
         rows = read_run(self.run)
@@ -120,3 +125,6 @@ class Room:
 def timeless(row: Row) -> Row:
     trace = [{name: value for name, value in step.items() if "seconds" not in name} for step in row["trace"]]
     return {**row, "trace": trace}
+
+
+NewRoom = Callable[..., Room]

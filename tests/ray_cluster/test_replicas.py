@@ -61,6 +61,30 @@ def test_a_request_that_kills_every_engine_fails_alone(start: Callable[..., RayE
     assert llm.count_tokens([{"role": "user", "content": "abc"}]) == 3
 
 
+def test_a_call_that_kills_every_engine_is_at_fault_itself(start: Callable[..., RayEnv]) -> None:
+    embedder = start().embedder("answerer")
+    with ThreadPoolExecutor(2) as threads:
+        killing, other = threads.submit(embedder.embed, ["a", "die"]), threads.submit(embedder.embed, ["ab"])
+        assert other.result()[0, 0] == 2
+        with pytest.raises(
+            RuntimeError, match=r"the model died 2 times over this call, alone in it: model 'm' \(fine\)"
+        ):
+            killing.result()
+    assert embedder.embed(["abc"])[0, 0] == 3
+
+
+def test_quick_questions_outlive_what_others_do_to_the_engine(start: Callable[..., RayEnv]) -> None:
+    env = start()
+    with ThreadPoolExecutor(2) as threads:
+        killing = threads.submit(env.llm("answerer").chat, ask("a", "die", "b", "die"))
+        llm, counted = env.llm("answerer"), 0
+        while not killing.done():
+            assert llm.count_tokens([{"role": "user", "content": "abc"}]) == 3
+            counted += 1
+    assert counted > 10
+    assert [one.error is None for one in killing.result()] == [True, False, True, False]
+
+
 @pytest.mark.parametrize("how", ["die once", "break once"])
 def test_an_engine_that_dies_is_restarted_and_asked_again(
     how: str, start: Callable[..., RayEnv], tmp_path: Path
