@@ -51,6 +51,9 @@ class StubEngine:
     def count_tokens(self, messages: Sequence[dict[str, str]]) -> int:
         return sum(len(message["content"]) for message in messages) // 4
 
+    def shutdown(self) -> None:
+        self._engine.stop()
+
     def _completion(self, request: ChatRequest, running: Any) -> Completion:
         running.result()
         tokens = min(TOKENS, request.max_tokens)
