@@ -65,11 +65,13 @@ def _evidence(row: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def write_answers(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
-    """Write the rows of a whole question set, in its order, as a LiveRAG file; it appears complete or not at all."""
-    rows = list(rows)
+    """Write the rows of a whole question set, in its order, as a LiveRAG file; it appears complete or not at all.
+
+    They are gone through twice, and may be read anew each time: there may be too many to hold.
+    """
     ids = answer_ids([row["id"] for row in rows])
-    lines = [json.dumps(answer_line(row, id), ensure_ascii=False) for row, id in zip(rows, ids, strict=True)]
-    write_file(path, "".join(line + "\n" for line in lines).encode())
+    lines = (json.dumps(answer_line(row, id), ensure_ascii=False) for row, id in zip(rows, ids, strict=True))
+    write_file(path, (f"{line}\n".encode() for line in lines))
 
 
 def validate_answers(path: Path) -> list[str]:

@@ -11,7 +11,7 @@ import itertools
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -28,7 +28,8 @@ from pipeline.parts import Row, is_undone, out_of_time, part_name, read_part
 from pipeline.provenance import git_commit, versions
 
 PART_SIZE = 16  # questions: what a kill can cost, and a step of the progress shown
-Writer = Callable[[list[dict[str, Any]], Path], Any]
+COUNTED = ("id", "error", "trace", "finish_reason")  # the columns that `finished` counts from
+Writer = Callable[[Iterable[Row], Path], Any]
 
 
 class Run:
@@ -138,15 +139,15 @@ class Run:
         self._redo.pop(number, None)
         return created
 
-    def rows(self) -> Iterator[Row]:
-        """Every committed row as it was done last, in the order of the question file."""
+    def rows(self, columns: Sequence[str] | None = None) -> Iterator[Row]:
+        """Every committed row as it was done last, in the order of the question file; with these columns, or all."""
         for number in self.numbers():
             if files := self._files(number):
-                yield from read_part(files)
+                yield from read_part(files, columns)
 
     def failed_rows(self) -> list[dict[str, str]]:
         """Of every committed row with an error: id, stage, kind, message."""
-        return [{"id": row["id"], **row["error"]} for row in self.rows() if row["error"] is not None]
+        return [{"id": row["id"], **row["error"]} for row in self.rows(["id", "error"]) if row["error"] is not None]
 
     def finish(self, write_answers: Writer | None = None, write_trec: Writer | None = None) -> dict[str, Any]:
         """Writes answers.jsonl, run.trec and the manifest's `finished`, and returns the latter.
@@ -160,11 +161,17 @@ class Run:
             )
         files = sum(len(self._files(number)) for number in self.numbers())
         if self.manifest.get("finished", {}).get("part_files") != files:
-            rows = list(self.rows())
+            rows = _ReadAnew(self.rows)
             (write_answers or _default_writer("pipeline.liverag", "write_answers"))(rows, self.folder / "answers.jsonl")
             (write_trec or _default_writer("pipeline.scoring.trec", "write_trec"))(rows, self.folder / "run.trec")
+<<<<<<< HEAD
             seconds = round(time.perf_counter() - self._began, 3)  # of this command; an earlier one was killed, perhaps
             self.manifest = {**self.manifest, "finished": {**_counts(rows), "seconds": seconds, "part_files": files}}
+=======
+            counts = _counts(list(self.rows(COUNTED)))
+            seconds = round(time.perf_counter() - self._opened, 3)  # of this command; others may have been killed
+            self.manifest = {**self.manifest, "finished": {**counts, "seconds": seconds, "part_files": files}}
+>>>>>>> benchanswer
             storage.write_file(self.folder / "manifest.json", storage.to_json(self.manifest))
         return self.manifest["finished"]
 
@@ -198,6 +205,16 @@ def first_difference(old: Any, new: Any, key: str = "") -> tuple[str, Any, Any] 
         return None if old == new and isinstance(old, bool) == isinstance(new, bool) else (key, old, new)
     found = (first_difference(a, b, f"{key}.{name}" if key else name) for name, a, b in pairs)
     return next((difference for difference in found if difference), None)
+
+
+class _ReadAnew:
+    """Rows that are read again whenever somebody goes through them: of thousands, few are in memory."""
+
+    def __init__(self, read: Callable[[], Iterator[Row]]) -> None:
+        self._read = read
+
+    def __iter__(self) -> Iterator[Row]:
+        return self._read()
 
 
 class _Absent:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +37,10 @@ def read_json(path: Path) -> Any:
     return from_json(path.read_bytes(), str(path))
 
 
-def write_file(path: Path, data: bytes, temporary: Path | None = None) -> None:
-    """Replaces `path` in one step: readers see the old contents or the new, never a part. `temporary`: where the data
-    is written first, on the same file system; none: beside it."""
+def write_file(path: Path, data: bytes | Iterable[bytes], temporary: Path | None = None) -> None:
+    """Replaces `path` in one step: readers see the old contents or the new, never a part. `data` may come in pieces,
+    so that it need not be in memory at once. `temporary`: where it is written first, on the same file system; none:
+    beside it."""
     temporary = _write(path, data, temporary)
     os.replace(temporary, path)
 
@@ -64,11 +66,15 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def _write(path: Path, data: bytes, temporary: Path | None) -> Path:
+def _write(path: Path, data: bytes | Iterable[bytes], temporary: Path | None) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary or path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with temporary.open("wb") as file:
+            file.writelines([data] if isinstance(data, bytes) else data)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
     return temporary

@@ -66,7 +66,7 @@ def test_what_is_written_is_valid_in_order_and_the_same_bytes(tmp_path: Path) ->
     assert [line["id"] for line in lines] == [9007199254740993, 2, 3]
     assert lines[2]["answer"] == "line\u2028break\n"
     assert "Où?".encode() in first
-    write_answers(iter(rows), path)
+    write_answers(rows, path)
     assert path.read_bytes() == first
     assert [entry.name for entry in tmp_path.iterdir()] == ["answers.jsonl"]
 

@@ -29,9 +29,6 @@ class Bench:
     def count(self, wanted: int) -> int:
         return min(wanted, self.questions or wanted)
 
-    def sets(self) -> list[str]:
-        return [f"answer.max_tokens={self.tokens}"] if self.tokens else []
-
     def factbook(self) -> Path:
         """An index of its first pages, in shards."""
         corpus = self.work / "corpus"
@@ -64,9 +61,10 @@ class Bench:
         """What `tartan answer` makes of its arguments, in a new folder."""
         folder = self.work / "runs" / uuid.uuid4().hex[:8]
         folder.mkdir(parents=True)
+        shorter = [f"answer.max_tokens={self.tokens}"] if self.tokens else []
         questions = folder / "questions.jsonl"
         questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return prepare(system, [questions], [f"plaid={index}"], "embedded", [*self.sets(), *sets], folder / "run")
+        return prepare(system, [questions], [f"plaid={index}"], "embedded", [*sets, *shorter], folder / "run")
 
 
 def factbook_questions(count: int, first: int = 0) -> list[dict[str, Any]]:

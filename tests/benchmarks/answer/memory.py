@@ -4,10 +4,11 @@ import statistics
 from collections.abc import Iterator
 
 import psutil
+import pyarrow as pa
 
 from jobs.answer_bars import AnswerBars
 from tests.benchmarks.answer.bench import Bench, clear, engines, factbook_questions, run
-from tests.benchmarks.answer.stub_engine import MAKERS
+from tests.benchmarks.answer.stub_engine import BY_WORDS, MAKERS
 from tests.benchmarks.figures import Figure
 
 QUESTIONS = 5_000
@@ -16,22 +17,22 @@ DRIVER = "driver"
 
 
 def memory(bench: Bench) -> Iterator[Figure]:
-    """`rag` with the stub engine, everything else as it is."""
+    """`rag` with the stub engine and search by words."""
     count = bench.count(QUESTIONS)
-    job = bench.job("rag", bench.factbook(), factbook_questions(count), [])
+    job = bench.job("rag", bench.factbook(), factbook_questions(count), BY_WORDS)
     pools = engines(job, MAKERS)
     bars = MemoryBars()
     try:
         finished = run(job, pools, bars)
     finally:
         pools.stop()
-    first = [held for answered, held in bars.seen if 0 < answered <= count / 5]
-    last = [held for answered, held in bars.seen if answered > count * 4 / 5]
+    fifth = max(1, len(bars.seen) // 5)
+    first, last = bars.seen[:fifth], bars.seen[-fifth:]
     names = sorted(set(first[-1]) & set(last[-1]))
     rate = f"{count:,} questions, {60 * count / finished['seconds']:,.0f} a minute"
     for what, members in (("driver", [DRIVER]), ("actors together", [name for name in names if name != DRIVER])):
         before, after = ([sum(held.get(name, 0.0) for name in members) for held in part] for part in (first, last))
-        peak = max(sum(held.get(name, 0.0) for name in members) for _, held in bars.seen)
+        peak = max(sum(held.get(name, 0.0) for name in members) for held in bars.seen)
         note = f"{statistics.median(before):.0f} and {statistics.median(after):.0f} MiB, peak {peak:.0f}; {rate}"
         ratio = statistics.median(after) / statistics.median(before)
         yield Figure(f"memory of {what}, last fifth / first", ratio, GOAL, note)
@@ -42,15 +43,15 @@ def memory(bench: Bench) -> Iterator[Figure]:
 
 
 class MemoryBars(AnswerBars):
-    """Remembers, beside how many were answered, what each process held. It is called twice a second."""
+    """Remembers what each process held whenever a part had been answered."""
 
     def __init__(self) -> None:
         super().__init__(quiet=True)
-        self.seen: list[tuple[int, dict[str, float]]] = []
+        self.seen: list[dict[str, float]] = []
 
-    def show(self) -> None:
-        super().show()
-        self.seen.append((self._answered, held()))
+    def add(self, table: pa.Table) -> None:
+        super().add(table)
+        self.seen.append(held())
 
 
 def held() -> dict[str, float]:

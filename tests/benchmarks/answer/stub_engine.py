@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from pipeline.env import ChatRequest, Completion
-from pipeline.local import LocalEnv, make_model
+from pipeline.local import LocalEnv
 from pipeline.models.batching import EngineThread
 from pipeline.profile import ModelSpec
 from ray_cluster.pools import Makers
@@ -51,6 +51,9 @@ class StubEngine:
     def count_tokens(self, messages: Sequence[dict[str, str]]) -> int:
         return sum(len(message["content"]) for message in messages) // 4
 
+    def shutdown(self) -> None:
+        self._engine.stop()
+
     def _completion(self, request: ChatRequest, running: Any) -> Completion:
         running.result()
         tokens = min(TOKENS, request.max_tokens)
@@ -58,10 +61,11 @@ class StubEngine:
         return Completion("word " * tokens, said, "stop", self.count_tokens(request.messages), tokens)
 
 
-def make(spec: ModelSpec) -> Any:
-    return StubEngine() if spec.engine == "vllm" else make_model(spec)
+def make(spec: ModelSpec) -> StubEngine:
+    return StubEngine()
 
 
+BY_WORDS = ["search.method=bm25"]  # for a system whose only model is then the stub
 MAKERS = Makers(model="tests.benchmarks.answer.stub_engine:make")
 
 

@@ -1,6 +1,7 @@
 """A local file is complete or absent; of those who create it one wins."""
 
 import multiprocessing
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,19 @@ def test_write_file_replaces_and_leaves_nothing_beside(tmp_path: Path) -> None:
     storage.write_file(tmp_path / "a", b"one")
     storage.write_file(tmp_path / "a", b"two")
     assert (tmp_path / "a").read_bytes() == b"two"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_write_file_in_pieces_is_all_or_nothing(tmp_path: Path) -> None:
+    storage.write_file(tmp_path / "a", (piece for piece in (b"one", b"two")))
+
+    def broken() -> Iterator[bytes]:
+        yield b"three"
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        storage.write_file(tmp_path / "a", broken())
+    assert (tmp_path / "a").read_bytes() == b"onetwo"
     assert len(list(tmp_path.iterdir())) == 1
 
 
