@@ -164,14 +164,9 @@ class Run:
             rows = _ReadAnew(self.rows)
             (write_answers or _default_writer("pipeline.liverag", "write_answers"))(rows, self.folder / "answers.jsonl")
             (write_trec or _default_writer("pipeline.scoring.trec", "write_trec"))(rows, self.folder / "run.trec")
-<<<<<<< HEAD
-            seconds = round(time.perf_counter() - self._began, 3)  # of this command; an earlier one was killed, perhaps
-            self.manifest = {**self.manifest, "finished": {**_counts(rows), "seconds": seconds, "part_files": files}}
-=======
             counts = _counts(list(self.rows(COUNTED)))
-            seconds = round(time.perf_counter() - self._opened, 3)  # of this command; others may have been killed
+            seconds = round(time.perf_counter() - self._began, 3)  # of this command; others may have been killed
             self.manifest = {**self.manifest, "finished": {**counts, "seconds": seconds, "part_files": files}}
->>>>>>> benchanswer
             storage.write_file(self.folder / "manifest.json", storage.to_json(self.manifest))
         return self.manifest["finished"]
 
