@@ -10,11 +10,14 @@ def test_a_column_a_run_and_each_metric_once() -> None:
         "right": score_rows([row("1", "Paris", ["Paris"], None)]),
         "wrong": score_rows([row("1", "Rome", ["Paris"], None)]),
     }
-    console = Console(width=100, record=True)
-    console.print(side_by_side(tables, {"seconds a question": {"right": "1.5"}}))
-    lines = [line.split("│") for line in console.export_text().splitlines() if line.startswith("│")]
-    shown = {cells[1].strip(): [cell.strip() for cell in cells[2:4]] for cells in lines}
-    assert len(shown) == len(lines)
-    assert shown["EM"] == ["1.000", "0.000"]
-    assert shown["abstained"] == ["0.000", "0.000"]
-    assert shown["seconds a question"] == ["1.5", "-"]
+    table = side_by_side(tables, {"seconds a question": {"right": "1.5"}})
+    metrics, *runs = (list(column.cells) for column in table.columns)
+    assert [column.header for column in table.columns] == ["metric", "right", "wrong", "n"]
+    assert len(set(metrics)) == len(metrics)
+    shown = {name: cells for name, *cells in zip(metrics, *runs, strict=True)}
+    assert shown["EM"] == ["1.000", "0.000", "1"]
+    assert shown["abstained"] == ["0.000", "0.000", "1"]
+    assert shown["seconds a question"] == ["1.5", "-", ""]
+    console = Console(width=80, record=True)
+    console.print(side_by_side({f"system-{n}": tables["right"] for n in range(8)}))
+    assert "containment" in console.export_text()
