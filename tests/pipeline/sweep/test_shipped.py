@@ -98,8 +98,7 @@ class Engine:
 def outcome_of(folder: Path) -> list[Any]:
     """What a variant did, without how long it took."""
     return [
-        (row["answer"], row["final_prompt"], row["passages"] if "passages" in row else None, row["trace"][-1]["calls"])
-        for row in read_run(folder)
+        (row["answer"], row["final_prompt"], row.get("passages"), row["trace"][-1]["calls"]) for row in read_run(folder)
     ]
 
 
