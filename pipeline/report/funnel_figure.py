@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from pipeline.report.draw import INK, PAPER, SERIES, canvas
+from pipeline.report.draw import HEIGHT, INK, PAPER, SERIES, canvas
 from pipeline.report.facts import STEPS, Facts
 from pipeline.report.figure import Figure
 from pipeline.scoring.intervals import wilson_interval
@@ -18,7 +18,7 @@ def funnel_figures(runs: Mapping[str, Sequence[Facts]]) -> list[Figure]:
         return []
     name, rows = "funnel", []
     height = 0.8 / len(known)
-    with canvas(name) as drawn:
+    with canvas(name, height=max(HEIGHT, 0.7 + len(STEPS) * 0.19 * len(known))) as drawn:
         for number, (run, steps) in enumerate(known.items()):
             reached = [sum(all(q[: step + 1]) for q in steps) for step in range(len(STEPS))]
             shares = [count / len(steps) for count in reached]

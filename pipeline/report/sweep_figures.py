@@ -31,11 +31,12 @@ def sweep_figures(lines: Sequence[Line]) -> list[Figure]:
 def _outcome(lines: Sequence[Line]) -> Figure:
     baseline = lines[0]["baseline"]
     table: list[Sequence[str]] = [("variant", "mean", *HEADINGS[1:])]
-    for before, line in zip([None, *lines], lines, strict=False):
-        if before is None or before["run"] != line["run"]:
-            table.append((str(line["run"]) + (", the baseline" if line["run"] == baseline else ""),))
-        mean = "" if line["mean"] is None else f"{line['mean']:.3f}"
-        table.append((str(line["metric"]), mean, *difference_cells(line)))
+    for metric in dict.fromkeys(line["metric"] for line in lines):
+        table.append((str(metric),))
+        for line in lines:
+            if line["metric"] == metric:
+                mean = "" if line["mean"] is None else f"{line['mean']:.3f}"
+                table.append((str(line["run"]), mean, *difference_cells(line)))
     columns = list(lines[0])
     methods = "; ".join(dict.fromkeys(str(line["method"]) for line in lines))
     caption = (

@@ -132,7 +132,7 @@ def _values(table: pa.Table) -> dict[str, dict[str, float | None]]:
     """metric -> question id -> value."""
     ids = table["id"].to_pylist()
     found: dict[str, dict[str, float | None]] = {}
-    for field in table.schema:
+    for field in sorted(table.schema, key=lambda field: field.name in SHARES):  # these last
         if pa.types.is_floating(field.type) or field.name in SHARES:
             column = [None if value is None else float(value) for value in table[field.name].to_pylist()]
             if any(value is not None for value in column):

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,18 +49,20 @@ class Index(StubSearcher):
         return [[self._hit(query, request.method, n) for n in range(request.k)] for query in request.queries]
 
     def _hit(self, query: str, method: str, n: int) -> dict[str, Any]:
-        pid = number(query, method) % 3 + n  # searches meet in some passages and part in others
-        words = (WORDS[number(pid, at) % len(WORDS)] for at in range(self.size))
+        pid = number(query, method) % 8 + n  # searches meet in some passages and part in others
+        words = random.Random(pid).choices(WORDS, k=self.size // 4)
         text = " ".join(word + "." * (at % 7 == 6) for at, word in enumerate(words))[: self.size]
-        host = ("www.cia.gov", "example.org")[pid % 2]
-        return hit(pid, text, 9 / (1 + n), doc_id=f"d{pid // 3}", url=f"https://{host}/{pid}")
+        document = number(pid // 3) % 1000
+        host = ("www.cia.gov", "example.org")[document % 2]
+        score = 9 / (1 + n) if method == "bm25" else 0.9 - n / 100
+        return hit(pid, text, score, doc_id=f"d{document}", url=f"https://{host}/{pid}")
 
 
 class Embedder(StubEmbedder):
     """Vectors in the plane whose cosines with each other are anything."""
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
-        turn = np.array([number(text) % 1000 / 1000 * 2 for text in texts])
+        turn = np.array([number(text) % 1000 / 1000 * np.pi for text in texts])
         return np.stack([np.cos(turn), np.sin(turn)], axis=1).astype(np.float32)
 
 
@@ -75,7 +78,8 @@ def reply(role: str, request: ChatRequest) -> str:
         return json.dumps([f"{word} {number(text) % 7}" for word in WORDS[: 4 if "web search" in text else 2]])
     if "without guessing" in text:
         return "yes" if number(text) % 3 == 0 else "no"
-    return f"The {WORDS[number(role, text, request.seed) % len(WORDS)]} is {number(text) % 90}."
+    answer = number(role, text, request.seed)
+    return f"The {WORDS[answer % len(WORDS)]} is {' '.join(WORDS[: answer % 9])}."
 
 
 def log_p(context: str, continuation: str) -> float:
@@ -92,8 +96,10 @@ class Engine:
 
 
 def outcome_of(folder: Path) -> list[Any]:
-    """What a variant did, without how long it took and what its queries were called."""
-    return [(row["answer"], row["final_prompt"]) for row in read_run(folder)]
+    """What a variant did, without how long it took."""
+    return [
+        (row["answer"], row["final_prompt"], row.get("passages"), row["trace"][-1]["calls"]) for row in read_run(folder)
+    ]
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
