@@ -136,8 +136,8 @@ def test_a_searcher_and_the_encoder_die_in_mid_call(room: NewRoom, undisturbed: 
 def test_a_searcher_that_dies_too_often_ends_the_job(room: NewRoom, undisturbed: Result, joined: list[str]) -> None:
     there = room()
     with there.answer(*joined) as job:
-        while job.wait_for(there.kill_busy("searcher")):  # at once again: the call in hand is sent once more only
-            assert there.kills.total() < 9
+        while job.wait_for(there.kill_busy("searcher")):
+            assert there.kills.total() <= 2 * 4  # three restarts of either
         code, said = job.finish()
     assert code == 1
     assert f"tartan: index 'plaid' ({there.folder / 'index'}) is gone: " in said
