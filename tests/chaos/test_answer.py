@@ -26,7 +26,7 @@ def test_an_engine_of_two_a_searcher_and_then_the_driver_die(
     with there.answer(*joined) as job:
         code, said = job.finish()
     assert code == 0, said
-    assert " of 12 parts are there, " in said
+    assert " of 12 parts are there, " in said, said
     assert there.kills == {"engine": 1, "searcher": 1, "driver": 1}
     assert there.result() == undisturbed
     assert there.asked().total() <= len(IDS) + 2 * 3 * PART  # of a kill: what two stage workers and the way back held
@@ -60,7 +60,7 @@ def test_an_engine_that_cannot_be_loaded_again_ends_the_job(
         assert job.wait_for(there.kill_busy("engine"))
         code, said = job.finish()
     assert code == 1
-    assert "model 'm' (stub) is gone, no replica of 1 is left: OSError: no room for the weights" in said
+    assert "model 'm' (stub) is gone, no replica of 1 is left: OSError: no room for the weights" in said, said
     again(there, "unloadable", undisturbed, joined)
 
 
@@ -74,7 +74,7 @@ def test_an_engine_that_dies_every_time_ends_the_job(room: NewRoom, undisturbed:
         assert job.wait_for(there.kill_busy("engine"))
         code, said = job.finish()  # twenty restarts later
     assert code == 1
-    assert "model 'm' (stub) is gone, no replica of 1 is left: The actor died" in said
+    assert "model 'm' (stub) is gone, no replica of 1 is left: The actor died" in said, said
     again(there, "deadly", undisturbed, joined)
 
 
@@ -106,8 +106,8 @@ def test_a_question_that_kills_whoever_sees_it_fails_alone(
     with there.answer(*joined) as job:
         code, said = job.finish()
     assert code == 1
-    assert "48 questions, 1 failed" in said
-    assert f"failed null: {error}" in said
+    assert "48 questions, 1 failed" in said, said
+    assert f"failed null: {error}" in said, said
     found = {row["id"]: row for row in there.result()["rows"]}
     expected = {row["id"]: row for row in undisturbed["rows"]}
     assert {id for id in IDS if found[id] != expected[id]} == {"null"}
@@ -140,7 +140,7 @@ def test_a_searcher_that_dies_too_often_ends_the_job(room: NewRoom, undisturbed:
             assert there.kills.total() <= 2 * 4  # three restarts of either
         code, said = job.finish()
     assert code == 1
-    assert f"tartan: index 'plaid' ({there.folder / 'index'}) is gone: " in said
+    assert f"tartan: index 'plaid' ({there.folder / 'index'}) is gone: " in said, said
     with there.answer(*joined) as job:
         job.succeed()
     assert there.result() == undisturbed
@@ -168,7 +168,7 @@ def test_an_engine_that_hangs_ends_the_job(room: NewRoom, undisturbed: Result, j
         assert job.wait_for(there.kill_busy("engine", signal.SIGSTOP))
         code, said = job.finish()
     assert code == 1
-    assert "tartan: model 'm' (stub): no answer within 20 s" in said
+    assert "tartan: model 'm' (stub): no answer within 20 s" in said, said
     engine.wait(60)
     with there.answer(*joined) as job:
         job.succeed()
