@@ -50,9 +50,19 @@ def joined(standing: Any) -> list[str]:
     return ["--address", standing.address]
 
 
+TOO_BUSY = "timed out during startup"  # Ray gives a node thirty seconds
+
+
 def _started(**head: Any) -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
-    started = Cluster(initialize_head=True, connect=False, head_node_args={"include_dashboard": False, **head})
+    options = {"include_dashboard": False, **head}
+    for last_try in (False, False, True):
+        try:
+            started = Cluster(initialize_head=True, connect=False, head_node_args=options)
+            break
+        except Exception as problem:  # Ray raises no class of its own here
+            if last_try or TOO_BUSY not in str(problem):
+                raise
     yield started
     started.shutdown()

@@ -23,9 +23,7 @@ def test_an_engine_of_two_a_searcher_and_then_the_driver_die(
         assert job.wait_for(there.progress())
         job.kill()
         there.killed("driver")
-    with there.answer(*joined) as job:
-        code, said = job.finish()
-    assert code == 0, said
+    said = there.complete(*joined)
     assert " of 12 parts are there, " in said, said
     assert there.kills == {"engine": 1, "searcher": 1, "driver": 1}
     assert there.result() == undisturbed
@@ -81,8 +79,7 @@ def test_an_engine_that_dies_every_time_ends_the_job(room: NewRoom, undisturbed:
 def again(there: Room, mark: str, undisturbed: Result, joined: list[str]) -> None:
     """The cause is mended, the same command completes the run."""
     (there.folder / mark).unlink()
-    with there.answer(*joined) as job:
-        job.succeed()
+    there.complete(*joined)
     assert there.result() == undisturbed
 
 
@@ -112,8 +109,7 @@ def test_a_question_that_kills_whoever_sees_it_fails_alone(
     expected = {row["id"]: row for row in undisturbed["rows"]}
     assert {id for id in IDS if found[id] != expected[id]} == {"null"}
     (there.folder / "mended").touch()
-    with there.answer(*joined) as job:
-        job.succeed()
+    there.complete(*joined)
     rows = {row["id"]: row for row in there.result()["rows"]}
     assert rows.pop("null")["answer"].startswith("answer null, ")
     assert rows == {id: row for id, row in found.items() if id != "null"}
@@ -141,8 +137,7 @@ def test_a_searcher_that_dies_too_often_ends_the_job(room: NewRoom, undisturbed:
         code, said = job.finish()
     assert code == 1
     assert f"tartan: index 'plaid' ({there.folder / 'index'}) is gone: " in said, said
-    with there.answer(*joined) as job:
-        job.succeed()
+    there.complete(*joined)
     assert there.result() == undisturbed
 
 
@@ -170,6 +165,5 @@ def test_an_engine_that_hangs_ends_the_job(room: NewRoom, undisturbed: Result, j
     assert code == 1
     assert "tartan: model 'm' (stub): no answer within 20 s" in said, said
     engine.wait(60)
-    with there.answer(*joined) as job:
-        job.succeed()
+    there.complete(*joined)
     assert there.result() == undisturbed
