@@ -10,7 +10,6 @@ import pytest
 from tests.chaos.room import NewRoom, Result, Room
 from tests.pipeline.plaid.small_index import build_index, documents_of, plan_of, write_corpus
 
-
 TOO_BUSY = "timed out during startup"  # Ray gives a node thirty seconds
 
 
