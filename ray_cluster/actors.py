@@ -127,9 +127,10 @@ class ModelActor(_Holder):
 
 
 class SearchActor(_Holder):
-    """Some shards of an index. A call that its death interrupts is sent once more: a second death is that call's."""
+    """Some shards of an index. A call that its death interrupts is sent again as long as it is restarted, because tries
+    that fail while its node is dead and nobody has noticed cannot be told from those that kill it."""
 
-    restarts, retries = SEARCH_RESTARTS, 1
+    restarts, retries = SEARCH_RESTARTS, -1
 
 
 def new_actor(

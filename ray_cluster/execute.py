@@ -22,6 +22,9 @@ HIDDEN = pa.schema([(PART, pa.int64()), (ROW, pa.int64()), (STOP, pa.string())])
 STOPPING: dict[str, type[Exception]] = {kind.__name__: kind for kind in (EngineError, InputError)}
 NO_PROGRESS_S = 4 * 3600  # each call to a pool has a bound of its own; this one catches what is not such a call
 RESTARTS = 3  # of a stage worker whose process or node dies; Ray Data's own default is for ever
+# Of a batch: as long as its worker is restarted. For some seconds after a node has died its actors count as alive, and
+# every try fails at once, so that a number of tries would be used up before they are started elsewhere.
+TRIES = -1
 
 
 def run_on_ray(
@@ -85,7 +88,7 @@ def _dataset(
                 num_cpus=0,
                 udf_modifying_row_count=False,
                 max_restarts=RESTARTS,
-                max_task_retries=RESTARTS,
+                max_task_retries=TRIES,
             )
     return dataset
 

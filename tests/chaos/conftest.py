@@ -4,10 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.chaos.room import NewRoom, Result, Room
 from tests.pipeline.plaid.small_index import build_index, documents_of, plan_of, write_corpus
+
+TOO_BUSY = "timed out during startup"  # Ray gives a node thirty seconds
 
 
 @pytest.fixture
@@ -50,9 +53,23 @@ def joined(standing: Any) -> list[str]:
     return ["--address", standing.address]
 
 
+def children() -> set[psutil.Process]:
+    return set(psutil.Process().children(recursive=True))
+
+
 def _started(**head: Any) -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
-    started = Cluster(initialize_head=True, connect=False, head_node_args={"include_dashboard": False, **head})
+    options = {"include_dashboard": False, **head}
+    before = children()
+    for last_try in (False, False, True):
+        try:
+            started = Cluster(initialize_head=True, connect=False, head_node_args=options)
+            break
+        except Exception as problem:  # Ray raises no class of its own here
+            for left in children() - before:
+                left.kill()
+            if last_try or TOO_BUSY not in str(problem):
+                raise
     yield started
     started.shutdown()

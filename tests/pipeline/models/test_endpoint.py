@@ -33,7 +33,6 @@ GARBAGE = [
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patient_http, "BACKOFF_S", 0.01)
-    monkeypatch.setattr(endpoint, "START_S", 0.3)
     monkeypatch.setenv("OUR_KEY", KEY)
 
 
@@ -230,11 +229,14 @@ def test_tokens_are_counted_by_the_server_or_estimated(connect: Any, server: Ope
 
 
 @pytest.mark.parametrize("fault", [Fault(429), Fault(500), Fault(silent_s=1.0), *GARBAGE])
-def test_counting_and_starting_are_tried_again_too(fault: Fault, connect: Any, server: OpenAIServer) -> None:
+def test_counting_and_starting_are_tried_again_too(
+    fault: Fault, connect: Any, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     llm = connect(timeout_s=0.3)
     server.uncounted = [fault, fault]
     assert llm.count_tokens([{"role": "user", "content": "one two three"}]) == 3
     assert server.uncounted == []
+    monkeypatch.setattr(endpoint, "START_S", 0.3)
     server.models = fault
     with pytest.raises(InputError, match=r"does not answer: .* is base_url right, and the server up\?"):
         connect(timeout_s=0.3)
@@ -273,7 +275,9 @@ def test_a_key_that_is_not_there(value: str | None, said: str, connect: Any, mon
         connect(api_key_env="OUR_KEY")
 
 
-def test_what_an_endpoint_does_not_serve_is_said_before_anything_starts(connect: Any, server: OpenAIServer) -> None:
+def test_what_an_endpoint_does_not_serve_is_said_before_anything_starts(
+    connect: Any, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(InputError, match="it serves tiny; set `source` to one of these"):
         connect(source="huge")
     server.models = {"data": [{"id": "tiny:latest"}]}
@@ -282,6 +286,7 @@ def test_what_an_endpoint_does_not_serve_is_said_before_anything_starts(connect:
     assert connect(max_model_len=50).max_model_len == 50
     server.models = Fault(404)
     assert connect(source="any", max_model_len=50).chat([ask()])[0].error is None
+    monkeypatch.setattr(endpoint, "START_S", 0.3)
     server.models = Fault(500)
     with pytest.raises(InputError, match=r"does not answer: HTTP 500 .*is base_url right, and the server up\?"):
         connect()
