@@ -41,12 +41,12 @@ SLICE_SETS = {
         "vote.voter_num=3",
         "vote.max_tokens=64",
     ],
-    "brmgr": ["search.k=3", "draft_passages.n=3", "draft_passages.max_tokens=64", "answer.max_tokens=96"],
+    "brmgr": ["search.k=4", "draft_passages.n=4", "draft_passages.max_tokens=64", "answer.max_tokens=96"],
     "hyde-rerank": [
         "write_hypothetical.max_tokens=48",
-        "stages.2.k=3",
-        "stages.3.k=3",
-        "merge_passages.k=4",
+        "stages.2.k=4",
+        "stages.3.k=4",
+        "merge_passages.k=6",
         "rerank.at_least=3",  # SmolLM2-135M says No to nearly every passage
         "answer.max_tokens=96",
     ],
