@@ -126,7 +126,8 @@ class StageWorker:
                     self._ready = True
                 return _joined(conform(self._stage(visible), self._schema), hidden)
             except tuple(STOPPING.values()) as problem:
-                reason = f"{type(problem).__name__}:{problem}"
+                kind = next(name for name, kind in STOPPING.items() if isinstance(problem, kind))
+                reason = f"{kind}:{problem}"
                 stop = pa.array([reason] * batch.num_rows, pa.string())
                 hidden = hidden.set_column(HIDDEN.get_field_index(STOP), HIDDEN.field(STOP), stop)
         empty = [pa.nulls(batch.num_rows, kind) for kind in self._schema.types]

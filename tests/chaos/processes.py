@@ -17,6 +17,7 @@ import psutil
 MARK = "TARTAN_CHAOS"  # in the environment of everything a driver starts
 STAGE_WORKER = "ray::MapWorker"
 WAIT_S = 300  # for any one thing: nothing here may hang
+END_S = 900  # for a driver to do all that is left
 
 
 class Driver:
@@ -59,7 +60,7 @@ class Driver:
 
     def finish(self) -> tuple[int, str]:
         """Exit code, and what it said on stderr and stdout."""
-        out, err = self.process.communicate(timeout=WAIT_S)
+        out, err = self.process.communicate(timeout=END_S)
         return self.process.returncode, err + out
 
     def succeed(self) -> None:

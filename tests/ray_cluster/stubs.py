@@ -27,6 +27,7 @@ from pipeline.profile import ModelSpec
 from pipeline.schema import PASSAGE, STRINGS, question_table
 from pipeline.stage import Stage
 from ray_cluster.pools import Makers
+from ray_cluster.replicas import ReplicaLost
 
 SHARDS = {"s0": [0, 1, 2], "s1": [3, 4], "s2": [5]}  # shard -> pids
 SCORES = [3.0, 9.0, 1.0, 9.0, 5.0, 9.0]  # by pid
@@ -165,7 +166,7 @@ class LocalStubEnv:
 
     def chat(self, requests: Sequence[ChatRequest]) -> list[Completion]:
         if any(request.messages[0]["content"] == "engine down" for request in requests):
-            raise EngineError("model 'm' is gone: out of memory")
+            raise ReplicaLost("model 'm' is gone: out of memory")  # an EngineError, as pools raise it
         return [Completion(request.messages[0]["content"][::-1], "", "stop", 3, 2) for request in requests]
 
     def searcher(self, index: str) -> "LocalStubEnv":
