@@ -81,7 +81,7 @@ def _series(lines: list[Line]) -> tuple[str | None, dict[str, list[Line]]]:
     several = len({line.get("system") for line in lines}) > 1
     series: dict[str, list[Line]] = {}
     for line in lines:
-        parts = [str(line["system"])] * several
+        parts = [str(line["system"])] if several else []
         parts += [f"{other.rpartition('.')[2]} {_shown(line['settings'][other])}" for other in varied if other != key]
         label = ", ".join(parts)
         series.setdefault(label, []).append({**line, "value": line["settings"][key], "series": label})
