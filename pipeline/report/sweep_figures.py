@@ -56,11 +56,11 @@ def _figure(number: int, metric: str, lines: list[Line]) -> Figure:
         svg, places = _by_value(name, metric, key, series), key
     held = [line for own in series.values() for line in own]
     counts = sorted({line["n"] for line in lines})
-    found = [str(line["run"]) for line in lines if (line.get("p_holm") or 1) < SIGNIFICANT]
-    differs = f" Different from {lines[0]['baseline']} (p by Holm below {SIGNIFICANT}): {', '.join(found) or 'none'}."
-    caption = f"Mean {metric} by {places}, with the outcome table's 95% intervals; n {', '.join(map(str, counts))}." + (
-        differs if "p_holm" in lines[0] else ""
-    )
+    caption = f"Mean {metric} by {places}, with the outcome table's 95% intervals; n {', '.join(map(str, counts))}."
+    if "p_holm" in lines[0]:
+        found = [str(line["run"]) for line in lines if (line["p_holm"] or 1) < SIGNIFICANT]
+        below = f"p by Holm below {SIGNIFICANT}"
+        caption += f" Different from {lines[0]['baseline']} ({below}): {', '.join(found) or 'none'}."
     others = [column for column in lines[0] if column not in (*NEEDED, "value", "series")]
     columns = ("run", "metric", "series", "value", "mean", "low", "high", "n", *others)
     return Figure(
