@@ -5,7 +5,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+<<<<<<< HEAD
 from typing import TYPE_CHECKING, Annotated, Any
+=======
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+>>>>>>> benchanswer
 
 import pyarrow as pa
 import typer
@@ -30,13 +34,13 @@ from jobs.options import (
 from jobs.stopping import Work, stoppable
 from pipeline.compose import System
 from pipeline.deadline import Policy, unanswered
+from pipeline.env import Env
 from pipeline.plaid.manifest import Manifest
 from pipeline.profile import DENSE_RETRIEVER, RETRIEVER, ModelSpec, Profile
 from pipeline.request_cache import CachingEnv
 from pipeline.run import PART_SIZE, Run
 
 if TYPE_CHECKING:
-    from pipeline.local import LocalEnv
     from ray_cluster.pools import RayEnv
 
 
@@ -98,6 +102,14 @@ class Deadline:
     policy: Policy
 
 
+class CountedEnv(Env, Protocol):
+    """What either executor's environment is."""
+
+    def engines(self) -> tuple[int, int]:
+        """How many models are up, of how many; replicas count each. Waits for none."""
+        ...
+
+
 @dataclass(frozen=True)
 class Job:
     """A checked answering job: the cluster is joined and the run's folder open, no model is loaded."""
@@ -126,7 +138,6 @@ class Job:
         return self.folder.finish()
 
     def _answer(self, say: Say, bars: AnswerBars, deadline: Deadline | None, engines: "RayEnv | None") -> None:
-        env: RayEnv | LocalEnv
         env, close, run_parts = self._on_ray(say, engines) if self.executor == "ray" else self._here()
         models = {role: model_identity(self.profile.model(role)) for role in self.system.roles()}
         remembering = CachingEnv(env, self.folder.folder / "requests", models)
@@ -158,7 +169,7 @@ class Job:
             filled += part.num_rows * self.folder.commit_part(number, rows)
         say(f"deadline ({deadline.limit}): {filled} questions were not reached and are filled in ({deadline.policy})")
 
-    def _here(self) -> tuple["LocalEnv", Callable[[], None], Any]:
+    def _here(self) -> tuple[CountedEnv, Callable[[], None], Any]:
         from pipeline.execute import run_local
         from pipeline.local import LocalEnv
 
@@ -166,7 +177,7 @@ class Job:
         env = LocalEnv(self.profile, places, self.system.methods())
         return env, env.close, run_local
 
-    def _on_ray(self, say: Say, engines: "RayEnv | None") -> tuple["RayEnv", Callable[[], None], Any]:
+    def _on_ray(self, say: Say, engines: "RayEnv | None") -> tuple[CountedEnv, Callable[[], None], Any]:
         from ray_cluster.execute import run_on_ray
         from ray_cluster.pools import RayEnv
 

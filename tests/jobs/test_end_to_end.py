@@ -153,4 +153,4 @@ def test_an_index_grows_and_shrinks(home: Path, tmp_path: Path, capsys: pytest.C
     assert best("--method", "bm25") != "zubrowka"
     report = json.loads((index / "report.json").read_text())
     assert report["dropped"] == ["00004"]
-    assert report["steps"]["shards"]["vectors_per_second"] > 0
+    assert report["steps"]["encode"]["vectors_per_second"] > 0
