@@ -5,11 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-<<<<<<< HEAD
-from typing import TYPE_CHECKING, Annotated, Any
-=======
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
->>>>>>> benchanswer
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import pyarrow as pa
 import typer

@@ -64,7 +64,7 @@ def test_builds_and_hits_equal_those_of_one_process(tmp_path: Path) -> None:
     assert hashes(there) == hashes(here)
     total = manifest["passages"]
     assert ("vectors", 0, total) in watch.began
-    assert home.json("report.json")["steps"]["vectors"]["passages"] == total
+    assert home.json("report.json")["steps"]["embed"]["passages"] == total
 
     request = SearchRequest(["word3x1 word3x2", "word7x5 word1x1"], 4, method="dense")
     local = LocalSearcher(here, None, ["dense"], WordEmbedder()).search(request)
