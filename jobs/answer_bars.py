@@ -11,7 +11,7 @@ from rich.text import Text
 
 from jobs.bars import HEARTBEAT_S, Bars, rate
 
-Engines = Callable[[], tuple[int, int]]  # how many answer now, of how many; asked often, so it must not wait
+Alive = Callable[[], tuple[int, int]]  # how many answer now, of how many; asked often, so it must not wait
 
 
 class AnswerBars(Bars):
@@ -25,10 +25,10 @@ class AnswerBars(Bars):
         self._lock = Lock()
         self._task: Any = None
         self._total = self._answered = self._failed = self._new = self._tokens = 0
-        self._engines: Engines = lambda: (0, 0)
+        self._engines: Alive = lambda: (0, 0)
         self._started = self._said = time.monotonic()
 
-    def begin(self, total: int, todo: int, engines: Engines = lambda: (0, 0)) -> None:
+    def begin(self, total: int, todo: int, engines: Alive = lambda: (0, 0)) -> None:
         """`todo` of `total` questions are to be answered now; the others are. `engines`: of none nothing is said."""
         self._total, self._answered, self._engines = total, total - todo, engines
         self._started = self._said = time.monotonic()

@@ -155,6 +155,10 @@ class JudgeModel:
     def llm(self) -> "LLM":
         return self._env.llm(self._role)
 
+    def grade(self, run: Path, rows: list[dict[str, Any]]) -> "pa.Table":
+        """The verdicts on a run, claims of its gold answers found by the judge too."""
+        return self.judged(run, rows, None, "signed")
+
     def judged(self, run: Path, rows: list[dict[str, Any]], claims: Path | None, scaling: "Scaling") -> "pa.Table":
         from pipeline.scoring.judge import Judge
         from pipeline.scoring.judged import Grading

@@ -92,8 +92,7 @@ def run_sweep(asked: Asked, say: Say, objective: str | None = None) -> Done:
             folders = run_variants(checked, asked.out, engines, asked.part_size, say)
         finally:
             engines.close()
-        grade = (lambda folder, rows: judge.judged(folder, rows, None, "signed")) if judge else None
-        scores = score_variants(folders, metrics, grade, judge.name if judge else "")
+        scores = score_variants(folders, metrics, judge.grade if judge else None, judge.name if judge else "")
     if plan.metrics and judge is not None:
         plan = plan.model_copy(update={"metrics": list(dict.fromkeys([*metrics, *JUDGED_METRICS.values()]))})
     outcome = outcome_table(plan, folders, scores)
@@ -109,7 +108,7 @@ def _composed(plan: Sweep, asked: Asked) -> Composed:
     from pipeline.settings import parse_set, split_sets
 
     stages = {one.system: {stage.name for stage in load_system(one.system).stages} for one in plan.variants}
-    anywhere = set().union(*stages.values())
+    anywhere: set[str] = set().union(*stages.values())
     composed: Composed = {}
     for variant in plan.variants:
         elsewhere = anywhere - stages[variant.system]

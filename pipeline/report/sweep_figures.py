@@ -56,11 +56,11 @@ def _figure(number: int, metric: str, lines: list[Line]) -> Figure:
         svg, places = _by_value(name, metric, key, series), key
     held = [line for own in series.values() for line in own]
     counts = sorted({line["n"] for line in lines})
-    found = [str(line["run"]) for line in lines if (line.get("p_holm") or 1) < SIGNIFICANT]
-    differs = f" Different from {lines[0]['baseline']} (p by Holm below {SIGNIFICANT}): {', '.join(found) or 'none'}."
-    caption = f"Mean {metric} by {places}, with the outcome table's 95% intervals; n {', '.join(map(str, counts))}." + (
-        differs if "p_holm" in lines[0] else ""
-    )
+    caption = f"Mean {metric} by {places}, with the outcome table's 95% intervals; n {', '.join(map(str, counts))}."
+    if "p_holm" in lines[0]:
+        found = [str(line["run"]) for line in lines if (line["p_holm"] or 1) < SIGNIFICANT]
+        below = f"p by Holm below {SIGNIFICANT}"
+        caption += f" Different from {lines[0]['baseline']} ({below}): {', '.join(found) or 'none'}."
     others = [column for column in lines[0] if column not in (*NEEDED, "value", "series")]
     columns = ("run", "metric", "series", "value", "mean", "low", "high", "n", *others)
     return Figure(
@@ -81,7 +81,7 @@ def _series(lines: list[Line]) -> tuple[str | None, dict[str, list[Line]]]:
     several = len({line.get("system") for line in lines}) > 1
     series: dict[str, list[Line]] = {}
     for line in lines:
-        parts = [str(line["system"])] * several
+        parts = [str(line["system"])] if several else []
         parts += [f"{other.rpartition('.')[2]} {_shown(line['settings'][other])}" for other in varied if other != key]
         label = ", ".join(parts)
         series.setdefault(label, []).append({**line, "value": line["settings"][key], "series": label})

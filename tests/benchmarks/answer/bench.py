@@ -41,18 +41,8 @@ class Bench:
         out = self.work / f"index-{name}"
         if not (out / "MANIFEST.json").exists():
             options = [part for option in sets for part in ("--set", option)]
-            command = [
-                sys.executable,
-                "-m",
-                "jobs.index",
-                "--corpus",
-                str(corpus),
-                "--out",
-                str(out),
-                "--json",
-                *options,
-            ]
-            done = subprocess.run(command, capture_output=True, text=True)
+            arguments = ["--corpus", str(corpus), "--out", str(out), "--json", *options]
+            done = subprocess.run([sys.executable, "-m", "jobs.index", *arguments], capture_output=True, text=True)
             if done.returncode:
                 raise RuntimeError(f"tartan index failed: {done.stderr[-3000:]}")
         return out

@@ -10,6 +10,7 @@ from jobs.answer_bars import AnswerBars
 from tests.benchmarks.answer.bench import Bench, clear, engines, factbook_questions, run
 from tests.benchmarks.answer.stub_engine import BY_WORDS, MAKERS
 from tests.benchmarks.figures import Figure
+from tests.benchmarks.index.memory import peak_mib
 
 QUESTIONS = 5_000
 GOAL = ("at most", 1.1)
@@ -24,6 +25,7 @@ def memory(bench: Bench) -> Iterator[Figure]:
     bars = MemoryBars()
     try:
         finished = run(job, pools, bars)
+        written = peak_mib() - bars.resident
     finally:
         pools.stop()
     fifth = max(1, len(bars.seen) // 5)
@@ -39,6 +41,7 @@ def memory(bench: Bench) -> Iterator[Figure]:
     grown = {name: _median(last, name) - _median(first, name) for name in names}
     most = max(grown, key=lambda name: grown[name])
     yield Figure("memory of the process that grew most, MiB", grown[most], note=f"{most}; of {len(names)} processes")
+    yield Figure("the driver's growth while it writes the run's files, MiB", written)
     clear(job)
 
 
@@ -48,10 +51,13 @@ class MemoryBars(AnswerBars):
     def __init__(self) -> None:
         super().__init__(quiet=True)
         self.seen: list[dict[str, float]] = []
+        self.resident = 0.0  # MiB of the driver, what it shares included, after the last part
 
     def add(self, table: pa.Table) -> None:
         super().add(table)
         self.seen.append(held())
+        self.resident = psutil.Process().memory_info().rss / 2**20
+        peak_mib()  # counts from here on
 
 
 def held() -> dict[str, float]:

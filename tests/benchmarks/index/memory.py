@@ -74,7 +74,7 @@ def _peaks(bench: Bench, role: str, documents: int, shard: int) -> list[float]:
     return [float(peak) for peak in done.stdout.splitlines()[-1].split()]
 
 
-def _peak() -> float:
+def peak_mib() -> float:
     """The largest resident set of this process, MiB, since it was last asked for."""
     status = Path("/proc/self/status").read_text()
     peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
@@ -99,7 +99,7 @@ def main(role: str, corpus: str, out: str, shard: str) -> None:
         connect(None, 2, 0)
         with BuildBars(quiet=True) as bars:
             build(plan, plan.names(), home, bench.spec, tokenizer, bars, maker=f"{_module()}:make_encoder")
-        print(_peak())
+        print(peak_mib())
         return
     encoder, peaks = TableEncoder(), []
     for name in plan.names():
@@ -107,9 +107,9 @@ def main(role: str, corpus: str, out: str, shard: str) -> None:
     codec_step(plan, home, encoder)
     opened = open_codec(home, encoder)
     for name in plan.names():
-        _peak()
+        peak_mib()
         encode_step(plan, name, home, encoder, *opened)
-        peaks.append(_peak())
+        peaks.append(peak_mib())
     print(*peaks)
 
 

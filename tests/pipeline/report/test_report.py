@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -105,7 +106,7 @@ def test_a_local_judge_is_marked_wherever_its_scores_are_shown(tmp_path: Path) -
     write_report([run], tmp_path / "r.html", csv_folder=tmp_path / "csv")
     html = (tmp_path / "r.html").read_text()
     assert "local judge: tiny" in html
-    shown = re.findall(r"(?:correctness|similarity|coverage|faithfulness)(?! \(local judge\))", html)
+    shown = re.findall(r"(?:correctness|similarity|coverage|faithfulness)(?! \(local judge\))", unquote(html))
     assert not shown, "a judged metric without its mark"
     assert "correctness (local judge)" in (tmp_path / "csv" / "cost.csv").read_text()  # preferred where there is one
 

@@ -26,7 +26,15 @@ from tests.pipeline.sweep.sweeps import variants_of
 from tests.pipeline.sweep.test_config import SHIPPED
 from tests.stubs import StubEmbedder, StubEnv, StubLLM, StubScorer, StubSearcher, hit, said
 
-TEXTS = ["Which animal stands for Belize?", "Where does the Sarstoon end at last?", "Who rules the hill of Petén?"]
+TEXTS = [
+    "Which animal stands for Belize?",
+    "Where does the Sarstoon end at last?",
+    "Who rules the hill of Petén?",
+    "How many swim?",
+    "When did the council meet?",
+]
+ANSWERS = [["tapir"], ["delta"], None, ["many"], ["north"]]
+DOCUMENTS = [["d0"], ["d1"], None, ["d2"], ["d3"]]
 WORDS = (
     "animal", "belize", "river", "sarstoon", "hill", "petén", "tapir", "delta", "council", "north", "small", "green",
     "old", "many", "swims", "rules", "ends",
@@ -105,10 +113,10 @@ def outcome_of(folder: Path) -> list[Any]:
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_a_shipped_sweep_runs_through_to_its_table(path: Path, tmp_path: Path) -> None:
     sweep = read_sweep(path.stem)
-    variants = variants_of(sweep, TEXTS, answers=[["tapir"], ["delta"], None], doc_ids=[["d0"], ["d1"], None])
+    variants = variants_of(sweep, TEXTS, answers=ANSWERS, doc_ids=DOCUMENTS)
     folders = run_variants(variants, tmp_path / "out", Engine(), part_size=2)
     for name, folder in folders.items():
-        assert [row["error"] for row in read_run(folder)] == [None] * 3, name
+        assert [row["error"] for row in read_run(folder)] == [None] * len(TEXTS), name
     did = [outcome_of(folder) for folder in folders.values()]
     alike = [name for n, name in enumerate(folders) if did[n] in did[:n]]
     assert not alike, "a setting that changes nothing"
