@@ -99,6 +99,7 @@ def again(there: Room, mark: str, undisturbed: Result, joined: list[str]) -> Non
             "search: RuntimeError: the model died 2 times over this call, alone in it: model 'e' (embedded:",
         ),
     ],
+    ids=["engine", "engines", "encoder"],
 )
 def test_a_question_that_kills_whoever_sees_it_fails_alone(
     room: NewRoom, undisturbed: Result, joined: list[str], replicas: int, kind: str, error: str
