@@ -282,7 +282,7 @@ def test_counts_are_those_of_a_build_by_the_real_encoder() -> None:
     corpus = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "liverag-mini"
     if not corpus.is_dir():
         pytest.skip(f"{corpus} is not there")
-    plan = make_plan(load_index_config("default", str(corpus), []), SPEC)
+    plan = make_plan(load_index_config("default", f"{corpus}/docs-*.parquet", []), SPEC)
     contents = sample_corpus(plan, resolve_model(SPEC.source), 10**6).contents
     assert (contents.documents, contents.passages) == (70, 253)
     assert contents.vectors == 87_365  # what `tartan index` wrote
