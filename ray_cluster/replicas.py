@@ -134,7 +134,8 @@ class Pool:
         now = time.monotonic()
         for place, actor in enumerate(self.actors):
             if place not in self._looking:
-                self._looking[place] = actor.state.remote(), now
+                # Without retries: Ray would say that it tries again, when the actor has been ended.
+                self._looking[place] = actor.state.options(max_task_retries=0).remote(), now
         calls = [call for call, _ in self._looking.values()]
         said = set(ray.wait(calls, num_returns=len(calls), timeout=0)[0]) if calls else set()
         for place, (call, since) in list(self._looking.items()):
