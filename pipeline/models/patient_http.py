@@ -61,12 +61,16 @@ class PatientHttp:
         """
         started = time.monotonic()
         end = started + (patience_s or self._patience_s)
+        said = ""
         for tried in count():
             begun = time.monotonic()
+            allowed = min(self._timeout_s, end - begun)
             try:
-                found = self._try(method, url, body, min(begun + self._timeout_s, end))
+                found = self._try(method, url, body, begun + allowed)
             except _httpx_errors() as problem:
-                said, unreachable, least = self._failure(problem), _no_connection(problem), 0.0
+                if not (said and allowed < self._timeout_s and _no_answer(problem)):  # cut short says less than before
+                    said = self._failure(problem, allowed)
+                unreachable, least = _no_connection(problem), 0.0
             else:
                 said, unreachable, least = self._fault(*found), False, _retry_after(found[1])
                 if not said:
@@ -108,11 +112,9 @@ class PatientHttp:
             return said
         raise Refused(said, status)
 
-    def _failure(self, problem: Exception) -> str:
-        import httpx
-
-        if isinstance(problem, httpx.TimeoutException) and not isinstance(problem, httpx.ConnectTimeout):
-            return f"no answer within {self._timeout_s:g} s"
+    def _failure(self, problem: Exception, allowed_s: float) -> str:
+        if _no_answer(problem):
+            return f"no answer within {round(allowed_s, 1):g} s"
         return f"{type(problem).__name__}: {self._words(str(problem).encode())}".removesuffix(": ")
 
     def _words(self, content: bytes, most: int = 300) -> str:
@@ -132,6 +134,12 @@ def _httpx_errors() -> tuple[type[Exception], ...]:
     import httpx
 
     return (httpx.RequestError,)
+
+
+def _no_answer(problem: Exception) -> bool:
+    import httpx
+
+    return isinstance(problem, httpx.TimeoutException) and not isinstance(problem, httpx.ConnectTimeout)
 
 
 def _no_connection(problem: Exception) -> bool:

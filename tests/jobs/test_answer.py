@@ -124,7 +124,7 @@ def test_a_deadline(
     arguments = options(tmp_path, "--questions", asked(tmp_path / "q.jsonl", [str(n) for n in range(20)]))
     started = time.monotonic()
     code, text = tartan(*arguments, "--deadline", "2.9s", "--deadline-policy", policy)
-    assert time.monotonic() - started < 8
+    assert time.monotonic() - started < 15
     assert code == exit_code
     rows = read_run(tmp_path / "run")
     late = [row for row in rows if row["finish_reason"] != "stop"]

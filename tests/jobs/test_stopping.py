@@ -40,7 +40,7 @@ def test_the_deadline_leaves_the_step_under_way_and_begins_no_other() -> None:
     work = Work(step)
     started = time.monotonic()
     assert not work.wait(started + 0.2, lambda: None)
-    assert 0.2 <= time.monotonic() - started < 5
+    assert 0.2 <= time.monotonic() - started < 15
     go.set()
     work.join()
     assert len(begun) == 1

@@ -217,7 +217,7 @@ def test_two_thousand_tiny_files_are_planned_fast(tmp_path: Path) -> None:
     began = time.perf_counter()
     files = corpus_files(str(tmp_path)).files
     assert [Path(file.path).stem for file in files] == [f"{number:05}" for number in range(2000)]
-    assert time.perf_counter() - began < 15  # about 1 on an idle machine
+    assert time.perf_counter() - began < 30  # about 1 on an idle machine
 
 
 def test_a_row_group_of_large_texts_is_streamed(tmp_path: Path) -> None:

@@ -132,9 +132,7 @@ def test_what_may_pass_is_tried_again(fault: Fault, connect: Any, server: OpenAI
 )
 def test_what_does_not_pass_costs_its_own_row_only(fault: Fault, said: str, connect: Any, server: OpenAIServer) -> None:
     server.poison = {"bad": fault}
-    started = time.monotonic()
-    good, bad, other = connect(patience_s=0.4).chat([ask("good"), ask("bad"), ask("other")])
-    assert time.monotonic() - started < 5
+    good, bad, other = connect(patience_s=1).chat([ask("good"), ask("bad"), ask("other")])
     assert (good.text, other.text) == ("doog", "rehto")
     assert (bad.text, bad.finish_reason) == ("", "error")
     assert bad.error is not None
@@ -152,14 +150,21 @@ def test_a_refusal_is_the_rows_error_at_once(status: int, connect: Any, server: 
     assert len(server.seen) == 2
 
 
-@pytest.mark.parametrize("fault", [Fault(silent_s=1.0), Fault(200, b"x" * 50, drip_s=0.05)])
+def test_a_last_try_that_is_cut_short_does_not_hide_what_was_wrong(connect: Any, server: OpenAIServer) -> None:
+    server.faults = [Fault(500, b"out of memory"), Fault(silent_s=9.0)]
+    (answer,) = connect(patience_s=0.5).chat([ask()])
+    assert answer.error is not None
+    assert "failed: HTTP 500: out of memory (try 2, " in answer.error
+
+
+@pytest.mark.parametrize("fault", [Fault(silent_s=9.0), Fault(200, b"x" * 90, drip_s=0.1)])
 def test_silence_and_dripping_are_cut_off(fault: Fault, connect: Any, server: OpenAIServer) -> None:
     llm = connect(timeout_s=0.2)
     server.faults = [fault]
     started = time.monotonic()
     (answer,) = llm.chat([ask()])
     assert answer.text == "cba"
-    assert 0.2 <= time.monotonic() - started < 0.9
+    assert 0.2 <= time.monotonic() - started < 8
     assert answer.queue_s >= 0.2
     server.poison = {"bad": fault}
     (bad,) = connect(timeout_s=0.1, patience_s=0.5).chat([ask("bad")])
@@ -172,21 +177,21 @@ def test_retry_after_is_waited_for(connect: Any, server: OpenAIServer) -> None:
     server.faults = [Fault(429, headers={"Retry-After": "0.4"}), Fault(503, headers={"Retry-After": "soon"})]
     llm.chat([ask()])
     first, second, third = server.tries
-    assert 0.4 <= second - first < 2
-    assert third - second < 0.3
+    assert 0.4 <= second - first
+    assert third - second < 4, "as after any fault: what is no time is not waited for"
     server.tries.clear()
     date = format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True)
     server.faults = [Fault(429, headers={"Retry-After": date})]
     llm.chat([ask()])
-    assert 0.7 <= server.tries[1] - server.tries[0] <= 2.5  # a date has whole seconds
+    assert 0.7 <= server.tries[1] - server.tries[0]  # a date has whole seconds
 
 
 def test_longer_than_patience_is_not_waited_for(connect: Any, server: OpenAIServer) -> None:
-    llm = connect(patience_s=2)
+    llm = connect(patience_s=60)
     server.faults = [Fault(429, headers={"Retry-After": "3600"})]
     started = time.monotonic()
     (answer,) = llm.chat([ask()])
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 30
     assert answer.error is not None
     assert "it asks to wait 3600 s" in answer.error
 
@@ -195,17 +200,17 @@ def test_waits_double_and_are_bounded(connect: Any, server: OpenAIServer, monkey
     monkeypatch.setattr(patient_http, "BACKOFF_S", 0.08)
     monkeypatch.setattr(patient_http, "LONGEST_BACKOFF_S", 0.3)
     llm = connect()
-    server.faults = [Fault(500)] * 5
+    server.faults = [Fault(500)] * 7
     llm.chat([ask()])
     waits = [after - before for before, after in zip(server.tries, server.tries[1:], strict=False)]
-    for wait, longest in zip(waits, [0.08, 0.16, 0.3, 0.3, 0.3], strict=True):
-        assert longest / 2 <= wait < longest + 0.2
+    for wait, longest in zip(waits, [0.08, 0.16, 0.3, 0.3, 0.3, 0.3, 0.3], strict=True):
+        assert longest / 2 <= wait < longest + 1.5, "unbounded, the last would be 2.5 at least"
 
 
 def test_an_endpoint_that_goes_away_ends_the_job(connect: Any, server: OpenAIServer) -> None:
     llm = connect(patience_s=0.3)
     server.stop()
-    with pytest.raises(EngineError, match=r"model 'tiny' at http://.* is gone: ConnectError: .* \(try \d+, 0\.\d s\)"):
+    with pytest.raises(EngineError, match=r"model 'tiny' at http://.* is gone: ConnectError: .* \(try \d+, \d+\.\d s\)"):
         llm.chat([ask(), ask()])
 
 
