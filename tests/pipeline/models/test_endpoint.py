@@ -177,13 +177,13 @@ def test_retry_after_is_waited_for(connect: Any, server: OpenAIServer) -> None:
     server.faults = [Fault(429, headers={"Retry-After": "0.4"}), Fault(503, headers={"Retry-After": "soon"})]
     llm.chat([ask()])
     first, second, third = server.tries
-    assert 0.4 <= second - first
+    assert second - first >= 0.4
     assert third - second < 4, "as after any fault: what is no time is not waited for"
     server.tries.clear()
     date = format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True)
     server.faults = [Fault(429, headers={"Retry-After": date})]
     llm.chat([ask()])
-    assert 0.7 <= server.tries[1] - server.tries[0]  # a date has whole seconds
+    assert server.tries[1] - server.tries[0] >= 0.7  # a date has whole seconds
 
 
 def test_longer_than_patience_is_not_waited_for(connect: Any, server: OpenAIServer) -> None:
@@ -210,7 +210,7 @@ def test_waits_double_and_are_bounded(connect: Any, server: OpenAIServer, monkey
 def test_an_endpoint_that_goes_away_ends_the_job(connect: Any, server: OpenAIServer) -> None:
     llm = connect(patience_s=0.3)
     server.stop()
-    with pytest.raises(EngineError, match=r"model 'tiny' at http://.* is gone: ConnectError: .* \(try \d+, \d+\.\d s\)"):
+    with pytest.raises(EngineError, match=r"model 'tiny' at .* is gone: ConnectError: .* \(try \d+, \d+\.\d s\)"):
         llm.chat([ask(), ask()])
 
 
