@@ -46,19 +46,25 @@ def run_variants(
                 if one.keys[depth] in shared:
                     about = {"identity": {"key": one.keys[depth], "part_size": part_size}}
                     kept = Run.open(out / "stages" / one.keys[depth], about, rows, part_size)
-                    table, done = _filled(kept, table, one, done, depth, engine), depth
-            _filled(last, table, one, done, len(stages), engine)
+                    table, done = _filled(kept, table, one, done, depth, engine, say), depth
+            _filled(last, table, one, done, len(stages), engine, say)
             say(last.progress())
         last.finish()
     return folders
 
 
-def _filled(run: Run, table: pa.Table, one: Checked, done: int, depth: int, engine: Engine) -> pa.Table:
+def _filled(
+    run: Run, table: pa.Table, one: Checked, done: int, depth: int, engine: Engine, say: Callable[[str], None]
+) -> pa.Table:
     """The table after `depth` stages, from the one after `done`; what its folder lacks is computed."""
     if not run.is_complete():
-        given = declared(one.system.stages[:done])
-        for number, part in engine.run(one, one.system.stages[done:depth], run.parts(table), given):
+        given, stages, left = declared(one.system.stages[:done]), one.system.stages[done:depth], run.rows_to_do()
+        say(f"  {', '.join(stage.name for stage in stages)}: {left} questions")
+        for number, part in engine.run(one, stages, run.parts(table), given):
             run.commit_part(number, part)
+            left -= part.num_rows
+            if left:
+                say(f"  {left} left")
     return pa.Table.from_pylist(list(run.rows()), schema=declared(one.system.stages[:depth]))
 
 

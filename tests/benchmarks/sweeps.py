@@ -1,0 +1,109 @@
+"""`python -m tests.benchmarks.sweeps`: every shipped sweep, on few questions over the demo's index, and its table.
+
+The tables become `configs/sweeps/README.md`. Run it again to continue; what has been answered is not answered again.
+"""
+
+import argparse
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import yaml
+
+SWEEPS = Path(__file__).parents[2] / "configs" / "sweeps"
+SHORT = "--set answer.max_tokens=48"
+HLTCOE = f"--index plaid=INDEX --set stages.1.k=2 --set stages.3.k=2 {SHORT}"
+BRMGR = f"--index plaid=INDEX --set draft_passages.max_tokens=48 {SHORT}"
+ELITE = (
+    "--index plaid=INDEX --limit 6 --set explore.importance=null --set explore.max_context=1500 "
+    "--set explore.reserve=400 --set vote.max_tokens=48"
+)
+# The order is by what is learned a minute; evidence and answers are kept as short as in the demo.
+OPTIONS = {
+    "filter-threshold": f"--limit 12 {HLTCOE}",
+    "question-forms": f"--limit 8 {HLTCOE} --set filter_snippets.k=5",
+    "query-count": f"--limit 8 {HLTCOE} --set filter_snippets.k=5",
+    "snippet-order": f"--limit 8 {HLTCOE} --set filter_snippets.k=5",
+    "generator": f"--limit 8 {HLTCOE} --set filter_snippets.k=5",
+    "pairing": f"--limit 6 {BRMGR} --set search.k=4 --set draft_passages.n=4",
+    "length-normalisation": f"--limit 6 {BRMGR} --set search.k=4 --set draft_passages.n=4",
+    "boosts": "--index chunks=INDEX --limit 12 --set answer.max_tokens=8",
+    "aggregation": "--index chunks=INDEX --limit 12 --set answer.max_tokens=32",
+    "chunk-size": "--corpus CORPUS --limit 12 --set answer.max_tokens=32",
+    "votes": f"{ELITE} --set explore.rounds=2 --set explore.overlap.hits=10",
+    "fixed-rounds": f"{ELITE} --set explore.rounds=2 --set explore.overlap.hits=5 --set vote.voter_num=3",
+    "exploration": f"{ELITE} --set explore.judge=null --set explore.rounds=1 --set vote.voter_num=3",
+    "unequal-lists": f"--limit 4 {BRMGR}",
+}
+HEAD = """# What the shipped sweeps gave on the embedded profile
+
+Each was run once, on the first 4 to 12 of the demo's questions over its index of 60 pages, with evidence and answers
+as short as its command says. **The models are tiny (135M and 22M parameters) and the questions few: the tables show
+that each sweep runs, and what its outcome looks like. They say nothing about the systems.** Intervals as wide as
+these are the honest outcome of so few questions.
+
+The baseline's name is bold. A cell is a mean; in brackets, the difference to the baseline, its 95% interval by the
+paired bootstrap, and the p value after Holm over the whole table where it is below 1. s and calls are means a
+question, stages that were reused included.
+
+Made by `tartan demo --systems all`, then `python -m tests.benchmarks.sweeps --demo demo-all --out sweeps`.
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.sweeps", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(OPTIONS)}; none: all")
+    parser.add_argument("--demo", type=Path, default=Path("demo-all"), help="what `tartan demo --systems all` left")
+    parser.add_argument("--out", type=Path, default=Path("sweeps"), help="a folder for each sweep, and README.md")
+    given = parser.parse_args()
+    if unknown := [name for name in given.names if name not in OPTIONS]:
+        parser.error(f"no sweep '{unknown[0]}'; there are: {', '.join(OPTIONS)}")
+    for name in given.names or OPTIONS:
+        options = OPTIONS[name].replace("INDEX", f"{given.demo}/index").replace("CORPUS", f"{given.demo}/corpus")
+        arguments = ["--questions", f"{given.demo}/questions.jsonl", "--out", str(given.out / name)]
+        print(f"== {name}", flush=True)
+        done = subprocess.run([sys.executable, "-m", "jobs.sweep", name, *shlex.split(options), *arguments])
+        if done.returncode:
+            return done.returncode
+    found = [name for name in OPTIONS if (given.out / name / "outcome.parquet").exists()]
+    (given.out / "README.md").write_text("\n".join([HEAD, *(section(name, given.out / name) for name in found)]))
+    print(given.out / "README.md")
+    return 0
+
+
+def section(name: str, folder: Path) -> str:
+    """A sweep's title, settings and table, in Markdown."""
+    about: dict[str, Any] = yaml.safe_load((SWEEPS / f"{name}.yaml").read_text())
+    lines = pq.read_table(folder / "outcome.parquet").to_pylist()
+    metrics = list(dict.fromkeys(line["metric"] for line in lines))
+    heads = ["variant", "n", *metrics, "s", "calls"]
+    rows = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    for variant in dict.fromkeys(line["run"] for line in lines):
+        own = {line["metric"]: line for line in lines if line["run"] == variant}
+        first = own[metrics[0]]
+        is_baseline = variant == first["baseline"]
+        n = max(line["n"] for line in own.values())
+        cells = [f"**{variant}**" if is_baseline else variant, str(n), *(_cell(own[metric], n) for metric in metrics)]
+        rows.append("| " + " | ".join([*cells, f"{first['seconds']:.1f}", f"{first['calls']:.1f}"]) + " |")
+    options = OPTIONS[name].replace("INDEX", "demo-all/index").replace("CORPUS", "demo-all/corpus")
+    return f"## {name}\n\n{about['description']} `{options}`\n\n" + "\n".join(rows) + "\n"
+
+
+def _cell(line: dict[str, Any], n: int) -> str:
+    if line["mean"] is None:
+        return "-"
+    few = f", n {line['n']}" if line["n"] != n else ""
+    if line["difference"] is None:
+        return f"{line['mean']:.3g}" + (f" ({few[2:]})" if few else "")
+    likely = f", p {line['p_holm']:.2g}" if line["p_holm"] is not None and line["p_holm"] < 1 else ""
+    interval = ""
+    if line["difference_low"] is not None:
+        interval = f", {line['difference_low']:+.3g} to {line['difference_high']:+.3g}"
+    return f"{line['mean']:.3g} ({line['difference']:+.3g}{interval}{likely}{few})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
