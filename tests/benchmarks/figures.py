@@ -32,17 +32,17 @@ class Figure:
 
 
 def report(title: str, parts: Mapping[str, Callable[[], Iterator[Figure]]], names: Sequence[str], kept: Path) -> None:
-    """Measures the parts named, in that order, and prints a table. `kept` gets each part's figures when it has ended,
+    """Measures the parts named, in that order, and prints a table. `kept` gets each figure when it is measured,
     beside those of earlier commands."""
     figures = json.loads(kept.read_text())["figures"] if kept.exists() else {}
     table = Table(title=title)
     for column in ("what", "value", "goal", "met", "runs", "note"):
         table.add_column(column)
     for name in names:
-        found = list(parts[name]())
-        figures[name] = [asdict(figure) | {"met": figure.met} for figure in found]
-        kept.write_text(json.dumps({"machine": machine(), "figures": figures}, indent=2))
-        for figure in found:
+        figures[name] = []
+        for figure in parts[name]():
+            figures[name].append(asdict(figure) | {"met": figure.met})
+            kept.write_text(json.dumps({"machine": machine(), "figures": figures}, indent=2))
             goal = f"{figure.goal[0]} {figure.goal[1]:g}" if figure.goal else ""
             met = {True: "yes", False: "NO", None: ""}[figure.met]
             table.add_row(figure.what, f"{figure.value:.3f}", goal, met, str(figure.runs), figure.note)

@@ -65,6 +65,7 @@ def test_a_local_cluster_is_oversubscribed_in_cpus_and_not_in_gpus() -> None:
     assert float(extra) == 3
 
 
+@pytest.mark.slow
 def test_a_local_cluster_grows_with_the_next_job() -> None:
     """`tartan demo` builds an index and then answers, which wants more CPUs, in one process."""
     code = (

@@ -63,6 +63,7 @@ def test_jsonl_of_every_kind_is_searched(tmp_path: Path) -> None:
     assert problems["not Unicode"] == {"count": 1, "ids": ["7"]}
 
 
+@pytest.mark.slow
 def test_a_corpus_on_s3_makes_the_index_of_its_copy(
     tmp_path: Path, server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
