@@ -27,7 +27,7 @@ OPTIONS = {
     "question-forms": f"--limit 8 {HLTCOE} --set filter_snippets.k=5",
     "query-count": f"--limit 8 {HLTCOE} --set filter_snippets.k=5",
     "snippet-order": f"--limit 8 {HLTCOE} --set filter_snippets.k=5",
-    "generator": f"--limit 8 {HLTCOE} --set filter_snippets.k=5",
+    "generator": f"--limit 8 {HLTCOE}",
     "pairing": f"--limit 6 {BRMGR} --set search.k=4 --set draft_passages.n=4",
     "length-normalisation": f"--limit 6 {BRMGR} --set search.k=4 --set draft_passages.n=4",
     "boosts": "--index chunks=INDEX --limit 12 --set answer.max_tokens=8",
@@ -47,7 +47,8 @@ these are the honest outcome of so few questions.
 
 The baseline's name is bold. A cell is a mean; in brackets, the difference to the baseline, its 95% interval by the
 paired bootstrap, and the p value after Holm over the whole table where it is below 1. s and calls are means a
-question, stages that were reused included.
+question, stages that were reused included. The embedded profile has one model for all roles that generate, so that
+`generator` compares it with itself.
 
 Made by `tartan demo --systems all`, then `python -m tests.benchmarks.sweeps --demo demo-all --out sweeps`.
 """
@@ -69,7 +70,9 @@ def main() -> int:
         if done.returncode:
             return done.returncode
     found = [name for name in OPTIONS if (given.out / name / "outcome.parquet").exists()]
-    (given.out / "README.md").write_text("\n".join([HEAD, *(section(name, given.out / name) for name in found)]))
+    missing = ", ".join(name for name in OPTIONS if name not in found)
+    head = [HEAD, *([f"Not run yet: {missing}.\n"] if missing else [])]
+    (given.out / "README.md").write_text("\n".join([*head, *(section(name, given.out / name) for name in found)]))
     print(given.out / "README.md")
     return 0
 
@@ -101,8 +104,8 @@ def _cell(line: dict[str, Any], n: int) -> str:
     likely = f", p {line['p_holm']:.2g}" if line["p_holm"] is not None and line["p_holm"] < 1 else ""
     interval = ""
     if line["difference_low"] is not None:
-        interval = f", {line['difference_low']:+.3g} to {line['difference_high']:+.3g}"
-    return f"{line['mean']:.3g} ({line['difference']:+.3g}{interval}{likely}{few})"
+        interval = f", {line['difference_low']:+.2f} to {line['difference_high']:+.2f}"
+    return f"{line['mean']:.3g} ({line['difference']:+.2f}{interval}{likely}{few})"
 
 
 if __name__ == "__main__":
