@@ -38,7 +38,7 @@ def test_a_cluster_that_dies_under_the_job_ends_it(room: NewRoom, undisturbed: R
         assert job.wait_for(lambda: job.kill_service(service))
         there.killed(service)
         code, said = job.finish()
-    assert code != 0
+    assert code != 0, said
     there.complete("--address", "local")
     assert there.result() == undisturbed
 
