@@ -1,12 +1,17 @@
 """`tartan check`: everything about configs that can be known without loading a model."""
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from jobs.options import ProfileOption, SetOption
+
+if TYPE_CHECKING:
+    from pipeline.profile import Profile
 
 
 def check(
@@ -16,7 +21,7 @@ def check(
     profile: ProfileOption = "embedded",
     sets: SetOption = [],  # noqa: B006 - typer reads the default, nobody changes it
 ) -> int:
-    """Check configs and say what each system does, stage by stage.
+    """Check configs and say what each system does, stage by stage; one that is wrong does not hide the others.
 
     Examples:
 
@@ -26,30 +31,43 @@ def check(
 
         tartan check hltcoe --set filter_snippets.min_cosine=0.5
     """
-    from pipeline.compose import load_profile, load_system
-    from pipeline.plaid.config import load_index_config
-    from pipeline.schema import type_name
+    from pipeline.compose import load_profile
+    from pipeline.errors import InputError
     from pipeline.settings import split_sets
 
     rest, ours = split_sets(sets)
     models = load_profile(profile, ours)
     console = Console(soft_wrap=True)
+    faulty = 0
     for file in files:
-        kind = Path(file).resolve().parent.name if Path(file).is_file() else "systems"
-        if kind == "profiles":
-            load_profile(file, [])
-            console.print(f"{file}: profile, valid")
-        elif kind == "indexes":
-            load_index_config(file, "any", [])
-            console.print(f"{file}: index, valid")
-        else:
-            system = load_system(file, models, rest)
-            console.print(f"{file}: system of {len(system.stages)} stages, valid with profile {profile}")
-            for number, stage in enumerate(system.stages, 1):
-                reads = ", ".join(stage.reads())
-                writes = ", ".join(f"{name} ({type_name(kind)})" for name, kind in stage.writes().items())
-                console.print(f"  {number} {stage.name}: {reads} -> {writes}", highlight=False, markup=False)
-    return 0
+        try:
+            _check(file, profile, models, rest, console)
+        except InputError as problem:
+            print(f"tartan: {problem}", file=sys.stderr)
+            faulty += 1
+    return 2 if faulty else 0
+
+
+def _check(file: str, profile: str, models: "Profile", sets: Sequence[str], console: Console) -> None:
+    """Prints what a valid file holds. Raises InputError."""
+    from pipeline.compose import load_profile, load_system
+    from pipeline.plaid.config import load_index_config
+    from pipeline.schema import type_name
+
+    kind = Path(file).resolve().parent.name if Path(file).is_file() else "systems"
+    if kind == "profiles":
+        load_profile(file, [])
+        console.print(f"{file}: profile, valid")
+    elif kind == "indexes":
+        load_index_config(file, "any", [])
+        console.print(f"{file}: index, valid")
+    else:
+        system = load_system(file, models, sets)
+        console.print(f"{file}: system of {len(system.stages)} stages, valid with profile {profile}")
+        for number, stage in enumerate(system.stages, 1):
+            reads = ", ".join(stage.reads())
+            writes = ", ".join(f"{name} ({type_name(kind)})" for name, kind in stage.writes().items())
+            console.print(f"  {number} {stage.name}: {reads} -> {writes}", highlight=False, markup=False)
 
 
 if __name__ == "__main__":
