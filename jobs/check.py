@@ -1,6 +1,5 @@
 """`tartan check`: everything about configs that can be known without loading a model."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from jobs.options import ProfileOption, SetOption
+from jobs.options import ProfileOption, SetOption, complain
 
 if TYPE_CHECKING:
     from pipeline.profile import Profile
@@ -38,14 +37,14 @@ def check(
     rest, ours = split_sets(sets)
     models = load_profile(profile, ours)
     console = Console(soft_wrap=True)
-    faulty = 0
+    exit_code = 0
     for file in files:
         try:
             _check(file, profile, models, rest, console)
         except InputError as problem:
-            print(f"tartan: {problem}", file=sys.stderr)
-            faulty += 1
-    return 2 if faulty else 0
+            complain(problem)
+            exit_code = 2
+    return exit_code
 
 
 def _check(file: str, profile: str, models: "Profile", sets: Sequence[str], console: Console) -> None:

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from jobs.options import complain
 from jobs.stopping import Terminated
 
 # Read when torch loads: threads that spin while they wait starve each other where several models share the cores.
@@ -94,7 +95,7 @@ def guarded(work: Callable[[], Any]) -> NoReturn:
 
 
 def _stop(problem: object, code: int) -> NoReturn:
-    print(f"tartan: {problem}", file=sys.stderr)
+    complain(problem)
     sys.exit(code)
 
 

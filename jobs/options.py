@@ -42,6 +42,11 @@ def saying(quiet: bool, as_json: bool) -> Say:
     return (lambda text: None) if quiet or as_json else (lambda text: print(text, file=sys.stderr))
 
 
+def complain(problem: object) -> None:
+    """What every command says of a fault that ends it, or that it lists."""
+    print(f"tartan: {problem}", file=sys.stderr)
+
+
 def duration(option: str, text: str) -> float:
     """Seconds of "110m", "1h50m", "90s". Raises InputError for anything else, no time at all included."""
     found = re.fullmatch(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?", text)

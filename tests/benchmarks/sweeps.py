@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-import yaml
 
-SWEEPS = Path(__file__).parents[2] / "configs" / "sweeps"
+from pipeline.settings import find_config, read_mapping
+
+DEMO = Path("demo-all")
 SHORT = "--set answer.max_tokens=48"
 HLTCOE = f"--index plaid=INDEX --set stages.1.k=2 --set stages.3.k=2 {SHORT}"
 BRMGR = f"--index plaid=INDEX --set draft_passages.max_tokens=48 {SHORT}"
@@ -57,13 +58,13 @@ Made by `tartan demo --systems all`, then `python -m tests.benchmarks.sweeps --d
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.sweeps", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(OPTIONS)}; none: all")
-    parser.add_argument("--demo", type=Path, default=Path("demo-all"), help="what `tartan demo --systems all` left")
+    parser.add_argument("--demo", type=Path, default=DEMO, help="what `tartan demo --systems all` left")
     parser.add_argument("--out", type=Path, default=Path("sweeps"), help="a folder for each sweep, and README.md")
     given = parser.parse_args()
     if unknown := [name for name in given.names if name not in OPTIONS]:
         parser.error(f"no sweep '{unknown[0]}'; there are: {', '.join(OPTIONS)}")
     for name in given.names or OPTIONS:
-        options = OPTIONS[name].replace("INDEX", f"{given.demo}/index").replace("CORPUS", f"{given.demo}/corpus")
+        options = options_of(name, given.demo)
         arguments = ["--questions", f"{given.demo}/questions.jsonl", "--out", str(given.out / name)]
         print(f"== {name}", flush=True)
         done = subprocess.run([sys.executable, "-m", "jobs.sweep", name, *shlex.split(options), *arguments])
@@ -77,9 +78,13 @@ def main() -> int:
     return 0
 
 
+def options_of(name: str, demo: Path) -> str:
+    return OPTIONS[name].replace("INDEX", f"{demo}/index").replace("CORPUS", f"{demo}/corpus")
+
+
 def section(name: str, folder: Path) -> str:
     """A sweep's title, settings and table, in Markdown."""
-    about: dict[str, Any] = yaml.safe_load((SWEEPS / f"{name}.yaml").read_text())
+    description = read_mapping(find_config("sweeps", name))["description"]
     lines = pq.read_table(folder / "outcome.parquet").to_pylist()
     metrics = list(dict.fromkeys(line["metric"] for line in lines))
     heads = ["variant", "n", *metrics, "s", "calls"]
@@ -91,21 +96,22 @@ def section(name: str, folder: Path) -> str:
         n = max(line["n"] for line in own.values())
         cells = [f"**{variant}**" if is_baseline else variant, str(n), *(_cell(own[metric], n) for metric in metrics)]
         rows.append("| " + " | ".join([*cells, f"{first['seconds']:.1f}", f"{first['calls']:.1f}"]) + " |")
-    options = OPTIONS[name].replace("INDEX", "demo-all/index").replace("CORPUS", "demo-all/corpus")
-    return f"## {name}\n\n{about['description']} `{options}`\n\n" + "\n".join(rows) + "\n"
+    return f"## {name}\n\n{description} `{options_of(name, DEMO)}`\n\n" + "\n".join(rows) + "\n"
 
 
 def _cell(line: dict[str, Any], n: int) -> str:
     if line["mean"] is None:
         return "-"
-    few = f", n {line['n']}" if line["n"] != n else ""
-    if line["difference"] is None:
-        return f"{line['mean']:.3g}" + (f" ({few[2:]})" if few else "")
-    likely = f", p {line['p_holm']:.2g}" if line["p_holm"] is not None and line["p_holm"] < 1 else ""
-    interval = ""
+    beside = []
+    if line["difference"] is not None:
+        beside.append(f"{line['difference']:+.2f}")
     if line["difference_low"] is not None:
-        interval = f", {line['difference_low']:+.2f} to {line['difference_high']:+.2f}"
-    return f"{line['mean']:.3g} ({line['difference']:+.2f}{interval}{likely}{few})"
+        beside.append(f"{line['difference_low']:+.2f} to {line['difference_high']:+.2f}")
+    if line["p_holm"] is not None and line["p_holm"] < 1:
+        beside.append(f"p {line['p_holm']:.2g}")
+    if line["n"] != n:
+        beside.append(f"n {line['n']}")
+    return f"{line['mean']:.3g}" + (f" ({', '.join(beside)})" if beside else "")
 
 
 if __name__ == "__main__":
