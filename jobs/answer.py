@@ -30,7 +30,7 @@ from jobs.options import (
 from jobs.stopping import Work, stoppable
 from pipeline.compose import System
 from pipeline.deadline import Policy, unanswered
-from pipeline.env import Env
+from pipeline.env import Engines, Env
 from pipeline.plaid.manifest import Manifest
 from pipeline.profile import DENSE_RETRIEVER, RETRIEVER, ModelSpec, Profile
 from pipeline.request_cache import CachingEnv
@@ -101,8 +101,8 @@ class Deadline:
 class CountedEnv(Env, Protocol):
     """What either executor's environment is."""
 
-    def engines(self) -> tuple[int, int]:
-        """How many models are up, of how many; replicas count each. Waits for none."""
+    def engines(self) -> Engines:
+        """Its models. Waits for none."""
         ...
 
 

@@ -10,12 +10,14 @@ from rich.progress import ProgressColumn, Task
 from rich.text import Text
 
 from jobs.bars import HEARTBEAT_S, Bars, rate
+from pipeline.env import Engines
 
-Alive = Callable[[], tuple[int, int]]  # how many answer now, of how many; asked often, so it must not wait
+Look = Callable[[], Engines]  # asked often, so it must not wait
 
 
 class AnswerBars(Bars):
-    """Answered, failed, questions a minute, tokens a second (read and written), engines alive, time left.
+    """Answered, failed, questions a minute, tokens a second (read and written), engines alive, time left; and requests
+    that models have finished, which move long before the first questions are through.
 
     Rates are those of this command: they count from its first question on, and what was there before is in none.
     """
@@ -25,12 +27,14 @@ class AnswerBars(Bars):
         self._lock = Lock()
         self._task: Any = None
         self._total = self._answered = self._failed = self._new = self._tokens = 0
-        self._engines: Alive = lambda: (0, 0)
+        self._engines: Look = lambda: Engines(0, 0, 0)
+        self._before = 0  # requests that had been finished when this job began
         self._started = self._said = time.monotonic()
 
-    def begin(self, total: int, todo: int, engines: Alive = lambda: (0, 0)) -> None:
+    def begin(self, total: int, todo: int, engines: Look = lambda: Engines(0, 0, 0)) -> None:
         """`todo` of `total` questions are to be answered now; the others are. `engines`: of none nothing is said."""
         self._total, self._answered, self._engines = total, total - todo, engines
+        self._before = engines().finished
         self._started = self._said = time.monotonic()
         self._task = self._bars.add_task("answer", total=max(total, 1), completed=total - todo, words="")
         self.log(self._line("started"))
@@ -63,13 +67,15 @@ class AnswerBars(Bars):
 
     def _words(self, spent: float) -> str:
         left = self._total - self._answered - self._failed
-        alive, engines = self._engines()
+        engines = self._engines()
         words = [f"{spent:,.0f} s"]
+        if engines.finished > self._before:
+            words.append(f"{engines.finished - self._before:,} requests")
         if self._new:
             words.append(f"{rate(60 * self._new / spent)} questions/min")
             words.append(f"{rate(self._tokens / spent)} tokens/s")
-        if engines:
-            words.append(f"engines {alive} of {engines}")
+        if engines.models:
+            words.append(f"engines {engines.up} of {engines.models}")
         if self._new and left:
             words.append(f"about {left * spent / self._new:,.0f} s left")
         return ", ".join(words)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from jobs.options import ProfileOption, SetOption, complain
+from jobs.options import ProfileOption, SetOption, complain, counted
 
 if TYPE_CHECKING:
     from pipeline.profile import Profile
@@ -62,7 +62,8 @@ def _check(file: str, profile: str, models: "Profile", sets: Sequence[str], cons
         console.print(f"{file}: index, valid")
     else:
         system = load_system(file, models, sets)
-        console.print(f"{file}: system of {len(system.stages)} stages, valid with profile {profile}")
+        models.retrievers(method for methods in system.methods().values() for method in methods)
+        console.print(f"{file}: system of {counted(len(system.stages), 'stage')}, valid with profile {profile}")
         for number, stage in enumerate(system.stages, 1):
             reads = ", ".join(stage.reads())
             writes = ", ".join(f"{name} ({type_name(kind)})" for name, kind in stage.writes().items())

@@ -4,7 +4,7 @@ environment (ray_cluster/pools.py) answers with clients of actor pools. A stage 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -151,6 +151,15 @@ class Env(Protocol):
     def scorer(self, role: str) -> Scorer: ...
 
     def reader(self, role: str) -> Reader: ...
+
+
+class Engines(NamedTuple):
+    """An environment's models that are up now, of how many (each replica counts), and the generations and scorings that
+    they have finished since they were started."""
+
+    up: int
+    models: int
+    finished: int
 
 
 class EngineError(Exception):

@@ -5,7 +5,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, cast
 
-from pipeline.env import BY_PLAID, LLM, Embedder, Method, Reader, Scorer, Searcher
+from pipeline.env import BY_PLAID, LLM, Embedder, Engines, Method, Reader, Scorer, Searcher
 from pipeline.errors import InputError
 from pipeline.profile import DENSE_RETRIEVER, RETRIEVER, ModelSpec, Profile
 
@@ -101,10 +101,11 @@ class LocalEnv:
         """The LateInteractionEncoder behind `role`."""
         return self._model(role, "encoder")
 
-    def engines(self) -> tuple[int, int]:
-        """How many models are loaded and have not ended, of how many. Waits for none that is being loaded."""
+    def engines(self) -> Engines:
+        """The models that are loaded; up are those that have not ended. Waits for none that is being loaded."""
         models = list(self._models.values())
-        return sum(model.alive() if hasattr(model, "alive") else True for model in models), len(models)
+        up = sum(model.alive() if hasattr(model, "alive") else True for model in models)
+        return Engines(up, len(models), sum(getattr(model, "finished", 0) for model in models))
 
     def close(self) -> None:
         """Shuts down the engines and lets go of everything that was loaded."""

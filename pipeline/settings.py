@@ -35,11 +35,11 @@ def find_config(kind: str, name: str | Path) -> Path:
         return shipped
     if path.is_file():
         return path
-    there = ", ".join(sorted(file.stem for file in config_file(kind, "any").parent.glob("*.yaml"))) or "none"
+    there = sorted(file.stem for file in config_file(kind, "any").parent.glob("*.yaml"))
     what = "is a folder, not a file" if path.is_dir() else "does not exist"
     raise InputError(
-        f"{SINGULAR.get(kind, kind.removesuffix('s'))} '{name}' {what}. Shipped {kind}: {there}; "
-        "else give a YAML file's path."
+        f"{SINGULAR.get(kind, kind.removesuffix('s'))} '{name}' {what}. Shipped {kind}: {', '.join(there) or 'none'}; "
+        f"else give a YAML file's path.{close_match(path.name, there)}"
     )
 
 

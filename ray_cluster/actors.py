@@ -78,8 +78,11 @@ class _Holder:
     # Sent again while the actor starts or restarts: an answer says that it is up, an error that it is gone for good.
     @ray.method(concurrency_group="aside", max_task_retries=-1)
     def state(self) -> dict[str, Any]:
-        """Once the object is built: the facts a client answers without a call, and how many requests are under way."""
-        return {"max_model_len": getattr(self._object(), "max_model_len", None), "requests": self._turns.requests}
+        """Once the object is built: the facts a client answers without a call, how many requests are under way, and how
+        many are finished where the object counts them."""
+        held = self._object()
+        length, finished = getattr(held, "max_model_len", None), getattr(held, "finished", 0)
+        return {"max_model_len": length, "requests": self._turns.requests, "finished": finished}
 
     def ask(self, method: str, *arguments: Any) -> tuple[Any, float]:
         """The object's answer, and the seconds it took."""

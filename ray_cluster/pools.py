@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import ray
 
-from pipeline.env import BY_PLAID, ChatRequest, Completion, Method, Reading, ReadRequest, SearchRequest
+from pipeline.env import BY_PLAID, ChatRequest, Completion, Engines, Method, Reading, ReadRequest, SearchRequest
 from pipeline.errors import InputError
 from pipeline.plaid.manifest import Manifest
 from pipeline.profile import DENSE_RETRIEVER, RETRIEVER, RETRIEVERS, ModelSpec, Profile
@@ -182,10 +182,10 @@ class RayEnv:
         )
         return IndexClient(self._indexes[index], encoder, embedder)
 
-    def engines(self) -> tuple[int, int]:
-        """How many replicas of its models are up, of how many. Waits for none."""
-        pools = self._models.values()
-        return sum(pool.up() for pool in pools), sum(len(pool.actors) for pool in pools)
+    def engines(self) -> Engines:
+        """The replicas of its models. Waits for none."""
+        found = [pool.engines() for pool in self._models.values()]
+        return Engines(*map(sum, zip(*found, strict=True))) if found else Engines(0, 0, 0)
 
     def stop(self) -> None:
         """Ends every actor of every pool. Stopping twice is fine."""

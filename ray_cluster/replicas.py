@@ -8,7 +8,7 @@ from typing import Any
 import ray
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
-from pipeline.env import EngineError
+from pipeline.env import EngineError, Engines
 from pipeline.errors import InputError
 from ray_cluster.actors import free_now, one_line
 
@@ -35,10 +35,11 @@ class Pool:
     asked: int = 0
     _last: Any = None  # the replica that this copy of the pool has asked last
     _up: set[int] = field(default_factory=set)  # places in `actors` of those that were up when they last said something
+    _finished: dict[int, int] = field(default_factory=dict)  # place -> requests, when it last said something
     _looking: dict[int, tuple[Any, float]] = field(default_factory=dict)  # place -> an unanswered call, since when
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_up": set(), "_looking": {}}
+        return {**self.__dict__, "_up": set(), "_finished": {}, "_looking": {}}
 
     def ask(self, method: str, *arguments: Any) -> Any:
         """One replica's answer. Raises what the model raised; EngineError where no replica is left, or none answers.
@@ -129,8 +130,8 @@ class Pool:
         except RayError as problem:
             raise EngineError(f"{self.what} could not be loaded: {one_line(problem)}") from problem
 
-    def up(self) -> int:
-        """How many replicas are up. Waits for none: one that leaves this unanswered for LATE_S is not."""
+    def engines(self) -> Engines:
+        """The replicas that are up. Waits for none: one that leaves this unanswered for LATE_S is not."""
         now = time.monotonic()
         for place, actor in enumerate(self.actors):
             if place not in self._looking:
@@ -145,11 +146,11 @@ class Pool:
                 continue
             del self._looking[place]
             try:
-                ray.get(call)
+                self._finished[place] = ray.get(call)["finished"]
                 self._up.add(place)
             except RayError:
                 self._up.discard(place)
-        return len(self._up)
+        return Engines(len(self._up), len(self.actors), sum(self._finished.values()))
 
     def _least_busy(self, began: float, anew: bool) -> Any:
         """The replica with the fewest requests under way, of those that are up; waits for one where none is.

@@ -67,6 +67,7 @@ class EngineThread:
         self._refusals = refusals
         self._gate = Lock()  # between "the engine has ended" and "a job is put in the queue"
         self._ended: EngineError | None = None
+        self.finished = 0  # requests
         ready: Future[Any] = Future()
         self._thread = Thread(target=self._run, args=(build, close, ready), name="vllm-engine", daemon=True)
         self._thread.start()
@@ -112,6 +113,7 @@ class EngineThread:
                     if output.finished:
                         done = self._running.pop(output.request_id).done
                         done.ended = time.perf_counter()
+                        self.finished += 1
                         done.set_result(output)
         except Exception as problem:  # noqa: BLE001 - whatever it was, no request can be served any more
             cause = problem

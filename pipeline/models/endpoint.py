@@ -36,6 +36,7 @@ class EndpointLLM:
         self.max_model_len = length
         self._tokenizes = True  # until it says that it does not
         self._threads = ThreadPoolExecutor(spec.concurrency, thread_name_prefix="endpoint")
+        self.finished = 0  # requests; shown, so that a count lost between two threads is no matter
 
     def chat(self, requests: Sequence[ChatRequest]) -> list[Completion]:
         """One completion per request, in order. One that the endpoint refuses, or answers wrongly until patience ends,
@@ -81,6 +82,7 @@ class EndpointLLM:
             if problem.unreachable:
                 raise EngineError(f"{self._what} is gone: {problem}") from None
             return Completion.failed(f"{self._what} failed: {problem}", prompt)
+        self.finished += 1
         took = time.perf_counter() - called
         times = {"seconds": took, "queue_s": begun - called + waited}
         return Completion(

@@ -32,6 +32,7 @@ class TransformersEngine(TransformersScorer):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
         self._devices = spec.gpus or max(1, int(spec.cpus))
+        self.finished = 0  # samples
         from transformers import GenerationConfig
 
         ends = self._model.generation_config.eos_token_id
@@ -59,6 +60,7 @@ class TransformersEngine(TransformersScorer):
         for numbers in self._batches_of(draws):
             begun = time.perf_counter() - called
             samples = self._generate([draws[n] for n in numbers])
+            self.finished += len(numbers)
             ended = time.perf_counter() - called
             share = (ended - begun) / len(numbers) * self._devices
             for number, sample in zip(numbers, samples, strict=True):

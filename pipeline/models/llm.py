@@ -115,6 +115,11 @@ class VllmEngine:
     def cuts(self, pairs: Sequence[tuple[str, str]]) -> list[int]:
         return [self._pairs.pair(*pair).cut for pair in pairs]
 
+    @property
+    def finished(self) -> int:
+        """Requests, since the engine was started."""
+        return self._engine.finished
+
     def alive(self) -> bool:
         return self._engine.alive()
 

@@ -5,6 +5,7 @@ import pytest
 
 import jobs.answer_bars
 from jobs.answer_bars import AnswerBars
+from pipeline.env import Engines
 from pipeline.schema import BASE
 
 ERROR = {"stage": "answer", "kind": "generation", "message": "no"}
@@ -17,13 +18,14 @@ def rows(good: int, bad: int, tokens: int) -> pa.Table:
 
 
 def test_lines_for_a_log(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    now, up = [100.0], [2]
+    now, up, finished = [100.0], [2], [7]
     monkeypatch.setattr(jobs.answer_bars.time, "monotonic", lambda: now[0])
     with AnswerBars(quiet=False) as bars:
-        bars.begin(total=20, todo=12, engines=lambda: (up[0], 2))
+        bars.begin(total=20, todo=12, engines=lambda: Engines(up[0], 2, finished[0]))
         now[0] += 10
         bars.show()
         now[0] += 20
+        finished[0] += 3
         bars.show()
         up[0] = 1
         bars.add(rows(2, 1, tokens=99))
@@ -34,9 +36,10 @@ def test_lines_for_a_log(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
         bars.end()
     assert capsys.readouterr().err.splitlines() == [
         "answer: 8 of 20 questions, started",
-        "answer: 8 of 20 questions, 30 s, engines 2 of 2",
-        "answer: 10 of 20 questions, failed: 1, 60 s, 3 questions/min, 5 tokens/s, engines 1 of 2, about 180 s left",
-        "answer: 19 of 20 questions, failed: 1, 60 s, 12 questions/min, 35 tokens/s, engines 1 of 2",
+        "answer: 8 of 20 questions, 30 s, 3 requests, engines 2 of 2",
+        "answer: 10 of 20 questions, failed: 1, 60 s, 3 requests, 3 questions/min, 5 tokens/s, engines 1 of 2, "
+        "about 180 s left",
+        "answer: 19 of 20 questions, failed: 1, 60 s, 3 requests, 12 questions/min, 35 tokens/s, engines 1 of 2",
     ]
 
 

@@ -1,5 +1,6 @@
 """`tartan check` on everything that ships: fast, and without loading torch."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,3 +37,19 @@ def test_it_says_what_each_stage_does() -> None:
     assert done.returncode == 0, done.stderr
     assert "5 answer: id, question, snippets -> answer (string), final_prompt (string)" in done.stdout
     assert "default.yaml: index, valid" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["hltco"], "system 'hltco' does not exist.*Did you mean 'hltcoe'"),
+        (["rag", "--profile", "embeded"], "profile 'embeded' does not exist.*Did you mean 'embedded'"),
+        (["rag", "--set", "roles.retriever=smollm2"], r"a search by plaid needs role 'retriever' \(encoder\)"),
+        (["rag", "--set", "roles.answerer=minilm"], "role 'answerer'.*minilm"),
+    ],
+)
+def test_what_is_wrong_is_said(arguments: list[str], said: str) -> None:
+    command = [sys.executable, "-m", "jobs.check", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=ROOT)
+    assert done.returncode == 2
+    assert re.fullmatch(rf"tartan: .*{said}.*\n", done.stderr), done.stderr

@@ -108,11 +108,11 @@ def test_what_is_not_there_is_named(loads: list[Loaded]) -> None:
 
 def test_engines_are_the_models_loaded(loads: list[Loaded], monkeypatch: pytest.MonkeyPatch) -> None:
     env = LocalEnv(PROFILE, {})
-    assert env.engines() == (0, 0)
+    assert env.engines() == (0, 0, 0)
     env.embedder("snippet_filter")
     env.llm("answerer")
-    assert env.engines() == (2, 2)
+    assert env.engines() == (2, 2, 0)
     monkeypatch.setattr(Loaded, "alive", lambda model: model.spec.engine != "vllm", raising=False)
-    assert env.engines() == (1, 2)
+    assert env.engines() == (1, 2, 0)
     with env._lock:  # another thread loads a model
-        assert ThreadPoolExecutor(1).submit(env.engines).result(30) == (1, 2)
+        assert ThreadPoolExecutor(1).submit(env.engines).result(30) == (1, 2, 0)

@@ -64,6 +64,7 @@ class StubEngine:
         if spec.source.startswith("late:") and not first(Path(spec.source[5:]) / "first"):
             wait_for(Path(spec.source[5:]) / "go")
         self._ended = False
+        self.finished = 0
 
     def alive(self) -> bool:
         return not self._ended
@@ -84,6 +85,7 @@ class StubEngine:
                 wait_for(Path(path))
         if "refuse" in said:
             raise ValueError("cannot say that")
+        self.finished += len(said)
         return [Completion(f"{text}|{os.getpid()}", text, "stop", len(text), 1) for text in said]
 
     def count_tokens(self, messages: Sequence[dict[str, str]]) -> int:

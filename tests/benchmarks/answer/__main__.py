@@ -11,6 +11,7 @@ from tests.benchmarks.answer.dryrun import dryrun
 from tests.benchmarks.answer.generation import generation
 from tests.benchmarks.answer.loop import loop, stub
 from tests.benchmarks.answer.memory import memory
+from tests.benchmarks.answer.settings import settings
 from tests.benchmarks.figures import Figure, report
 
 MEASURES: dict[str, Callable[[Bench], Iterator[Figure]]] = {
@@ -19,6 +20,7 @@ MEASURES: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "stub": stub,
     "memory": memory,
     "dryrun": dryrun,
+    "settings": settings,
 }
 
 

@@ -63,6 +63,7 @@ def test_calls_from_many_threads_share_the_batch_and_one_thread_touches_the_engi
     engine.gate.set()
     for future in [first, *futures]:
         assert future.result(10).finished
+    assert thread.finished == 9
     assert max(engine.batches) == 9  # the late eight joined the first, which was running
     assert len(engine.threads) == 1
     assert get_ident() not in engine.threads

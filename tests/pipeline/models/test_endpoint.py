@@ -83,6 +83,7 @@ def test_a_batch_comes_back_in_order_with_what_was_sent(connect: Any, server: Op
     }
     assert llm.max_model_len == 100
     assert llm.chat([]) == []
+    assert llm.finished == 20
 
 
 def test_samples_log_probabilities_and_schema(connect: Any, server: OpenAIServer) -> None:

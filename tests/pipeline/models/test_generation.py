@@ -51,7 +51,9 @@ def greedy(made: Made, text: str, most: int) -> tuple[list[int], list[float]]:
 
 def test_greedy_is_the_likeliest_token_each_time(made: Made) -> None:
     wanted = [greedy(made, text, most) for text, most in zip(TEXTS, (6, 3, 9), strict=True)]
+    before = made[0].finished
     found = made[0].chat([ask(text, most, logprobs=True) for text, most in zip(TEXTS, (6, 3, 9), strict=True)])
+    assert made[0].finished == before + 3
     for text, (ids, logs), completion in zip(TEXTS, wanted, found, strict=True):
         assert completion.text == made[2].decode(ids, skip_special_tokens=True)
         assert completion.generated_tokens == len(ids)

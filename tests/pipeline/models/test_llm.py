@@ -44,8 +44,10 @@ def llm(spec: ModelSpec) -> Iterator[VllmEngine]:
 
 def test_a_batch_keeps_its_order_and_shows_what_was_sent(llm: VllmEngine) -> None:
     questions = [f"What is {n} plus {n}?" for n in range(8)]
+    before = llm.finished
     answers = llm.chat([ask(question) for question in questions])
     assert len(answers) == 8
+    assert llm.finished == before + 8
     for question, answer in zip(questions, answers, strict=True):
         assert answer.error is None
         assert answer.prompt.endswith(f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n")
