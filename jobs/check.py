@@ -34,13 +34,12 @@ def check(
     from pipeline.errors import InputError
     from pipeline.settings import split_sets
 
-    rest, ours = split_sets(sets)
-    models = load_profile(profile, ours)
+    models = load_profile(profile, split_sets(sets)[1])
     console = Console(soft_wrap=True)
     exit_code = 0
     for file in files:
         try:
-            _check(file, profile, models, rest, console)
+            _check(file, profile, models, sets, console)
         except InputError as problem:
             complain(problem)
             exit_code = 2
@@ -48,20 +47,21 @@ def check(
 
 
 def _check(file: str, profile: str, models: "Profile", sets: Sequence[str], console: Console) -> None:
-    """Prints what a valid file holds. Raises InputError."""
+    """Prints what a valid file holds with `sets`, which all have to fit it. Raises InputError."""
     from pipeline.compose import load_profile, load_system
     from pipeline.plaid.config import load_index_config
     from pipeline.schema import type_name
+    from pipeline.settings import split_sets
 
     kind = Path(file).resolve().parent.name if Path(file).is_file() else "systems"
     if kind == "profiles":
-        load_profile(file, [])
+        load_profile(file, list(sets))
         console.print(f"{file}: profile, valid")
     elif kind == "indexes":
-        load_index_config(file, "any", [])
+        load_index_config(file, "any", list(sets))
         console.print(f"{file}: index, valid")
     else:
-        system = load_system(file, models, sets)
+        system = load_system(file, models, split_sets(sets)[0])
         models.retrievers(method for methods in system.methods().values() for method in methods)
         console.print(f"{file}: system of {counted(len(system.stages), 'stage')}, valid with profile {profile}")
         for number, stage in enumerate(system.stages, 1):

@@ -45,6 +45,8 @@ def test_it_says_what_each_stage_does() -> None:
         (["hltco"], "system 'hltco' does not exist.*Did you mean 'hltcoe'"),
         (["rag", "--profile", "embeded"], "profile 'embeded' does not exist.*Did you mean 'embedded'"),
         (["rag", "--set", "roles.retriever=smollm2"], r"a search by plaid needs role 'retriever' \(encoder\)"),
+        (["configs/indexes/default.yaml", "--set", "dense.rol=x"], "unknown key 'dense.rol'.*Did you mean 'role'"),
+        (["configs/profiles/embedded.yaml", "--set", "answer.max_words=9"], "unknown key 'answer'"),
         (["rag", "--set", "roles.answerer=minilm"], "role 'answerer'.*minilm"),
     ],
 )
