@@ -19,29 +19,29 @@ SHORT = "--set answer.max_tokens=48"
 HLTCOE = f"--index plaid=INDEX --set stages.1.k=2 --set stages.3.k=2 {SHORT}"
 BRMGR = f"--index plaid=INDEX --set draft_passages.max_tokens=48 {SHORT}"
 ELITE = (
-    "--index plaid=INDEX --limit 6 --set explore.importance=null --set explore.max_context=1500 "
+    "--index plaid=INDEX --limit 4 --set explore.importance=null --set explore.max_context=1500 "
     "--set explore.reserve=400 --set vote.max_tokens=48"
 )
 # The order is by what is learned a minute; evidence and answers are kept as short as in the demo.
 OPTIONS = {
     "filter-threshold": f"--limit 12 {HLTCOE}",
-    "question-forms": f"--limit 8 {HLTCOE} --set filter_snippets.k=5",
-    "query-count": f"--limit 8 {HLTCOE} --set filter_snippets.k=5",
-    "snippet-order": f"--limit 8 {HLTCOE} --set filter_snippets.k=5",
+    "question-forms": f"--limit 6 {HLTCOE} --set filter_snippets.k=5",
+    "query-count": f"--limit 6 {HLTCOE} --set filter_snippets.k=5",
+    "snippet-order": f"--limit 6 {HLTCOE} --set filter_snippets.k=5",
     "generator": f"--limit 8 {HLTCOE}",
-    "pairing": f"--limit 6 {BRMGR} --set search.k=4 --set draft_passages.n=4",
-    "length-normalisation": f"--limit 6 {BRMGR} --set search.k=4 --set draft_passages.n=4",
+    "pairing": f"--limit 4 {BRMGR} --set search.k=4 --set draft_passages.n=4",
+    "length-normalisation": f"--limit 4 {BRMGR} --set search.k=4 --set draft_passages.n=4",
     "boosts": "--index chunks=INDEX --limit 12 --set answer.max_tokens=8",
     "aggregation": "--index chunks=INDEX --limit 12 --set answer.max_tokens=32",
-    "chunk-size": "--corpus CORPUS --limit 12 --set answer.max_tokens=32",
+    "chunk-size": "--corpus CORPUS --limit 8 --set answer.max_tokens=32",
     "votes": f"{ELITE} --set explore.rounds=2 --set explore.overlap.hits=10",
     "fixed-rounds": f"{ELITE} --set explore.rounds=2 --set explore.overlap.hits=5 --set vote.voter_num=3",
     "exploration": f"{ELITE} --set explore.judge=null --set explore.rounds=1 --set vote.voter_num=3",
-    "unequal-lists": f"--limit 4 {BRMGR}",
+    "unequal-lists": f"--limit 3 {BRMGR}",
 }
 HEAD = """# What the shipped sweeps gave on the embedded profile
 
-Each was run once, on the first 4 to 12 of the demo's questions over its index of 60 pages, with evidence and answers
+Each was run once, on the first 3 to 12 of the demo's questions over its index of 60 pages, with evidence and answers
 as short as its command says. **The models are tiny (135M and 22M parameters) and the questions few: the tables show
 that each sweep runs, and what its outcome looks like. They say nothing about the systems.** Intervals as wide as
 these are the honest outcome of so few questions.
@@ -65,7 +65,9 @@ def main() -> int:
         parser.error(f"no sweep '{unknown[0]}'; there are: {', '.join(OPTIONS)}")
     for name in given.names or OPTIONS:
         options = options_of(name, given.demo)
-        arguments = ["--questions", f"{given.demo}/questions.jsonl", "--out", str(given.out / name)]
+        # In one process: with so few questions, starting a variant's stage workers takes as long as its answers.
+        arguments = ["--executor", "local", "--questions", f"{given.demo}/questions.jsonl"]
+        arguments += ["--out", str(given.out / name)]
         print(f"== {name}", flush=True)
         done = subprocess.run([sys.executable, "-m", "jobs.sweep", name, *shlex.split(options), *arguments])
         if done.returncode:
