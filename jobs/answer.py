@@ -18,13 +18,16 @@ from jobs.options import (
     ExecutorOption,
     IndexOption,
     JsonOption,
+    LimitOption,
     PartSizeOption,
     ProfileOption,
     QuietOption,
     Say,
     SetOption,
+    counted,
     duration,
     named_indexes,
+    out_option,
     saying,
 )
 from jobs.stopping import Work, stoppable
@@ -46,12 +49,13 @@ def answer(
         list[str],
         typer.Option("--questions", help="Question file or hf-dataset:NAME; several are one set, shared ones once."),
     ],
-    out: Annotated[Path, typer.Option("--out", help="Folder of the run.")],
+    out: Annotated[Path, out_option("Folder of the run.")],
     indexes: IndexOption = [],  # noqa: B006
     profile: ProfileOption = "embedded",
     sets: SetOption = [],  # noqa: B006 - typer reads the defaults, nobody changes them
     id_column: Annotated[str, typer.Option(help="What the question file calls the ids.")] = "id",
     question_column: Annotated[str, typer.Option(help="What it calls the questions.")] = "question",
+    limit: LimitOption = None,
     executor: ExecutorOption = "ray",
     part_size: PartSizeOption = PART_SIZE,
     deadline: Annotated[
@@ -75,12 +79,14 @@ def answer(
 
         tartan answer hltcoe --questions q.jsonl --index idx --out run --set filter_snippets.min_cosine=0.5
 
+        tartan answer rag --questions q.jsonl --index idx --out tried --limit 5
+
         tartan answer hltcoe --questions live.csv --index idx --out live --deadline 110m
     """
     started = time.monotonic()
     until = Deadline(started + duration("--deadline", deadline), deadline, deadline_policy) if deadline else None
     columns = {"id_column": id_column, "question_column": question_column}
-    job = prepare(system, questions, indexes, profile, sets, out, executor, address, part_size, **columns)
+    job = prepare(system, questions, indexes, profile, sets, out, executor, address, part_size, limit, **columns)
     with AnswerBars(quiet or as_json) as bars:
         finished = job.run(saying(quiet, as_json), bars, until)
     failed = job.folder.failed_rows()
@@ -188,7 +194,8 @@ def show(out: Path, finished: dict[str, Any], failed: list[dict[str, str]], ids:
     from pipeline.liverag import renumbered
 
     console = Console(highlight=False, soft_wrap=True)
-    console.print(f"{out}: {finished['rows']} questions, {finished['failed']} failed, {finished['seconds']:.0f} s.")
+    questions = counted(finished["rows"], "question")
+    console.print(f"{out}: {questions}, {finished['failed']} failed, {finished['seconds']:.0f} s.", markup=False)
     for note, count in finished["notes"].items():
         console.print(f"  {count} x {note}", markup=False)
     if renumbered(ids):
@@ -223,10 +230,12 @@ def prepare(
     executor: Executor = "ray",
     address: str | None = None,
     part_size: int = PART_SIZE,
+    limit: int | None = None,
     id_column: str = "id",
     question_column: str = "question",
 ) -> Job:
-    """Checks everything that can be known without loading a model, joins the cluster, and opens the run's folder.
+    """Checks everything that can be known without loading a model, joins the cluster if there is something to do, and
+    opens the run's folder.
 
     Raises InputError: config, profile, questions, an index that is absent, unfinished, of another checkpoint or
     without the BM25 or dense vectors it is asked for, a cluster that lacks what the profile wants, a folder that holds
@@ -242,7 +251,7 @@ def prepare(
     profile = load_profile(profile_name, for_profile)
     system = load_system(system_name, profile, ours)
     indexes = named_indexes(index_options, system.indexes())
-    asked = read_question_set(questions, id_column, question_column)
+    asked = read_question_set(questions, id_column, question_column).slice(0, limit)
     methods = system.methods()
     retrievers = profile.retrievers(method for ways in methods.values() for method in ways)
     encoder, embedder = (retrievers.get(role) for role in (RETRIEVER, DENSE_RETRIEVER))
@@ -264,7 +273,7 @@ def prepare(
         "indexes": {name: str(manifest.home) for name, manifest in manifests.items()},
     }
     Run.check(out, {"identity": identity})
-    if executor == "ray":
+    if executor == "ray" and not Run.ended(out):
         from ray_cluster.connect import connect
         from ray_cluster.pools import demand
 

@@ -91,6 +91,9 @@ def guarded(work: Callable[[], Any]) -> NoReturn:
         _stop(problem, 2)
     except (UnfinishedError, EngineError) as problem:
         _stop(problem, 1)
+    except OSError as problem:  # a full disk, a file taken away
+        where = f"{problem.filename}: " if problem.filename else ""
+        _stop(f"{where}{problem.strerror or problem}; what was committed stays", 1)
     sys.exit(0)
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from jobs.answer import prepare, shared_engines
 from jobs.answer_bars import AnswerBars
 from jobs.index import build_index
-from jobs.options import AddressOption, SetOption, counted
+from jobs.options import AddressOption, SetOption, counted, out_option
 from jobs.score import score_run
 
 SHARDS = 4
@@ -54,7 +54,7 @@ SLICE_SETS = {
 
 
 def demo(
-    out: Annotated[Path | None, typer.Option("--out", help="Folder of corpus, index and runs; none: demo.")] = None,
+    out: Annotated[Path | None, out_option("Folder of corpus, index and runs; none: demo.")] = None,
     systems: Annotated[str, typer.Option("--systems", help="Systems to run, with commas between, or all.")] = "hltcoe",
     pages: Annotated[int, typer.Option(min=1, help="Pages of the World Factbook to index.")] = 60,
     questions: Annotated[

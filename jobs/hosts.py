@@ -8,12 +8,14 @@ from typing import Annotated
 
 import typer
 
+from jobs.options import out_option
+
 HostCounts = tuple[Counter[str], int]  # documents by host; documents whose URL is missing or malformed
 
 
 def hosts(
     index: Annotated[str, typer.Argument(help="Folder or s3:// address of a finished index.")],
-    out: Annotated[Path, typer.Option("--out", help="CSV to write: host,documents.")],
+    out: Annotated[Path, out_option("CSV to write: host,documents.")],
 ) -> int:
     """Count an index's documents by host, for `fuse.host` of kind log_frequency. No model is loaded.
 

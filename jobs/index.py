@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from jobs.options import AddressOption, JsonOption, ProfileOption, QuietOption, SetOption, counted
+from jobs.options import AddressOption, JsonOption, ProfileOption, QuietOption, SetOption, counted, out_option
 from pipeline.plaid.config import IndexConfig
 from pipeline.plaid.plan import Plan
 from pipeline.profile import ModelSpec, Profile
@@ -18,7 +18,7 @@ from pipeline.storage import Home
 
 def index(
     config: Annotated[Path | None, typer.Argument(help="Index config; none: configs/indexes/default.yaml.")] = None,
-    out: Annotated[str, typer.Option("--out", help="Folder or s3:// address of the index.")] = ...,  # type: ignore[assignment]
+    out: Annotated[str, out_option("Folder or s3:// address of the index.")] = ...,  # type: ignore[assignment]
     corpus: Annotated[
         str | None, typer.Option("--corpus", help="Documents: file, folder, glob; also s3://, hf://, hf-dataset:NAME.")
     ] = None,

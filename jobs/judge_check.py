@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from jobs.options import JsonOption, ProfileOption, SetOption
+from jobs.options import JsonOption, ProfileOption, SetOption, out_option
 from jobs.score import judge_of
 
 Scale = Literal["similarity", "groundedness", "relation"]
@@ -21,7 +21,7 @@ def judge_check(
     ] = "similarity",
     repeats: Annotated[int, typer.Option(min=1, help="Times the judge is asked the same.")] = 3,
     temperature: Annotated[float, typer.Option(min=0, help="Of sampling: at 0 every repeat is the same.")] = 0.7,
-    out: Annotated[Path | None, typer.Option("--out", help="Write the table here, Parquet, and CSV beside it.")] = None,
+    out: Annotated[Path | None, out_option("Write the table here, Parquet, and CSV beside it.")] = None,
     profile: ProfileOption = "embedded",
     sets: SetOption = [],  # noqa: B006 - typer reads the default, nobody changes it
     as_json: JsonOption = False,

@@ -2,9 +2,10 @@
 
 import re
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -32,6 +33,29 @@ JudgeOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")]
+
+
+def _can_be_written(value: Path | str | None) -> Path | str | None:
+    """An --out as it was given. Raises InputError where nothing can be made there, before anything is done for it."""
+    if value is None or "://" in str(value):
+        return value
+    place = Path(value)
+    try:
+        while not place.exists():
+            place = place.parent
+        if not place.is_dir():
+            if place != Path(value):
+                raise InputError(f"--out {value}: {place} is a file, not a folder; choose another place")
+            place = place.parent
+        with tempfile.TemporaryFile(dir=place):
+            return value
+    except OSError as problem:
+        reason = (problem.strerror or str(problem)).lower()
+        raise InputError(f"--out {value}: nothing can be written in {place} ({reason}); choose another place") from None
+
+
+def out_option(help: str) -> Any:
+    return typer.Option("--out", help=help, callback=_can_be_written)
 
 
 Say = Callable[[str], None]
@@ -73,11 +97,13 @@ def named_indexes(values: list[str], wanted: list[str]) -> dict[str, str]:
             if len(wanted) != 1:
                 raise InputError(f"--index {value}: name it, NAME=PATH; the system searches {_listed(wanted)}")
             name, path = wanted[0], value
+        if name in given:
+            raise InputError(f"--index is given twice for '{name}', {given[name]} and {path}; give one")
         given[name] = path
-    if missing := [name for name in wanted if name not in given]:
-        raise InputError(f"the system searches index {_listed(missing)}; give --index {missing[0]}=PATH")
     if unknown := [name for name in given if name not in wanted]:
         raise InputError(f"--index {unknown[0]}: the system does not search it; it searches {_listed(wanted)}")
+    if missing := [name for name in wanted if name not in given]:
+        raise InputError(f"the system searches index {_listed(missing)}; give --index {missing[0]}=PATH")
     return given
 
 

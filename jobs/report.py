@@ -5,12 +5,14 @@ from typing import Annotated
 
 import typer
 
+from jobs.options import out_option
+
 
 def report(
     runs: Annotated[
         list[Path], typer.Argument(help="Folders that `tartan answer --out` wrote; the first is compared to.")
     ],
-    out: Annotated[Path | None, typer.Option("--out", help="The HTML file; for one run: RUN/report.html.")] = None,
+    out: Annotated[Path | None, out_option("The HTML file; for one run: RUN/report.html.")] = None,
     gold: Annotated[Path | None, typer.Option("--gold", help="Question file whose answers and doc_ids to use.")] = None,
     sweep: Annotated[Path | None, typer.Option("--sweep", help="Folder of a sweep, or its outcome table.")] = None,
     csv_folder: Annotated[Path | None, typer.Option("--csv", help="Also write every figure's numbers here.")] = None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from jobs.options import JsonOption, JudgeOption, ProfileOption, SetOption
+from jobs.options import JsonOption, JudgeOption, ProfileOption, SetOption, out_option
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,7 +40,7 @@ def score(
     scaling: Annotated[str, typer.Option(help="Of correctness: signed, linear or none.")] = "signed",
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Write the comparison here, Parquet, and CSV beside it."),
+        out_option("Write the comparison here, Parquet, and CSV beside it."),
     ] = None,
     common: Annotated[bool, typer.Option("--common", help="Compare on the questions that the runs share.")] = False,
     profile: ProfileOption = "embedded",

@@ -20,6 +20,7 @@ from jobs.options import (
     QuestionFileOption,
     QuietOption,
     SetOption,
+    out_option,
     saying,
 )
 from jobs.variants import Asked, run_sweep
@@ -29,7 +30,7 @@ from pipeline.run import PART_SIZE
 def sweep(
     file: Annotated[str, typer.Argument(metavar="SWEEP", help="A name (configs/sweeps) or a YAML file.")],
     questions: QuestionFileOption,
-    out: Annotated[Path, typer.Option("--out", help="Folder of the sweep.")],
+    out: Annotated[Path, out_option("Folder of the sweep.")],
     indexes: IndexOption = [],  # noqa: B006 - typer reads the defaults, nobody changes them
     corpus: CorpusOption = None,
     limit: LimitOption = None,

@@ -20,6 +20,7 @@ from jobs.options import (
     QuestionFileOption,
     QuietOption,
     SetOption,
+    out_option,
     saying,
 )
 from jobs.variants import Asked, run_sweep
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 def tune(
     file: Annotated[str, typer.Argument(metavar="SWEEP", help="The settings to choose from: a sweep.")],
     questions: QuestionFileOption,
-    out: Annotated[Path, typer.Option("--out", help="Folder of the sweep; one that `tartan sweep` left is continued.")],
+    out: Annotated[Path, out_option("Folder of the sweep; one that `tartan sweep` left is continued.")],
     objective: Annotated[str, typer.Option(help="Metric to choose by, such as nDCG@3 or F1.")] = "nDCG@10",
     folds: Annotated[int, typer.Option(min=2, help="Of the nested cross-validation.")] = 5,
     held_out: Annotated[

@@ -76,6 +76,12 @@ class Run:
                 "another --out, or repeat the command that began it to continue"
             )
 
+    @classmethod
+    def ended(cls, folder: Path) -> bool:
+        """Whether a run is there that has nothing left to do."""
+        there = (folder / "manifest.json").exists()
+        return there and cls(folder, _read_manifest(folder), resumed=True).is_complete()
+
     def begin(self) -> None:
         """The seconds of `finished` count from here, else from when the run was opened."""
         self._began = time.perf_counter()

@@ -17,9 +17,9 @@ FILE = "costs.parquet"
 HEADINGS = ("calls", "prompt\ntokens", "generated\ntokens", "seconds", "queue\nseconds", "device\nseconds")
 
 CAPTION = (
-    "Calls are to models and indexes. Seconds are by the clock, from a batch's start to its end in a stage, shared by "
-    "its questions: where several batches are under way at once, their sum is more than the run took. Device "
-    "seconds are those that engines worked, times their GPUs, or CPUs where they have none. Empty: not measured."
+    "n: questions. Calls are to models and indexes. Seconds are by the clock, from a batch's start to its end in a "
+    "stage, shared by its questions: where several batches are under way at once, their sum is more than the run took. "
+    "Device seconds are those that engines worked, times their GPUs, or CPUs where they have none. Empty: not measured."
 )
 
 
@@ -38,7 +38,7 @@ def show_costs(run: Path) -> "Table":
     table = Table(title="Cost", caption_justify="left", caption=CAPTION)
     table.box, table.collapse_padding, table.pad_edge = box.SIMPLE_HEAD, True, False  # eight columns in 80 characters
     table.add_column("stage", no_wrap=True)
-    for heading in ("questions", *HEADINGS):
+    for heading in ("n", *HEADINGS):
         table.add_column(heading, justify="right", no_wrap=True)
     for line in lines:
         if line["stage"] == ALL:
@@ -51,4 +51,4 @@ def show_costs(run: Path) -> "Table":
 
 
 def _number(value: float | None, digits: int = 0) -> str:
-    return "" if value is None else f"{value:,.{digits}f}"
+    return "" if value is None else f"{value:,.{digits if value < 1000 else 0}f}"

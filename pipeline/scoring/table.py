@@ -97,7 +97,7 @@ def _caption(methods: str, excluded: bool) -> str:
         f"Intervals: {methods}. n: questions in the mean. Missing gold: questions left out because no gold is known; "
         "unanswerable questions have a line of their own. Excluded: a judge's reply could not be read"
         + ("" if excluded else " (none)")
-        + ". Failed questions are in n and count 0."
+        + ". Failed and abstained: how many of n, and they count as they are scored, failed ones 0."
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pipeline.local
 from jobs.cli import main
-from pipeline.env import ChatRequest, Completion
+from pipeline.env import ChatRequest, Completion, Engines
 from tests.stubs import StubEnv, StubLLM, said
 
 
@@ -33,8 +33,8 @@ class SlowLLM(StubLLM):
 
 
 class SlowEnv(StubEnv):
-    def engines(self) -> tuple[int, int]:
-        return 1, 1
+    def engines(self) -> Engines:
+        return Engines(1, 1, 0)
 
     def close(self) -> None:
         pass

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import pipeline.local
+import ray_cluster.connect
 from pipeline.scoring.run import read_run
 from tests.jobs.conftest import Tartan
 from tests.jobs.stub_answer import use
@@ -66,6 +67,27 @@ def test_failed_rows_alone_are_done_again(tartan: Tartan, tmp_path: Path, log: P
     code, text = tartan(*arguments)
     assert (code, "all 5 questions are answered" in text) == (0, True)
     assert sum(calls(log).values()) == 6
+
+
+def test_a_finished_run_starts_no_cluster(
+    tartan: Tartan, tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = asked(tmp_path / "q.jsonl", ["a"])
+    assert tartan(*options(tmp_path, "--questions", path))[0] == 0
+    connected: list[object] = []
+    monkeypatch.setattr(ray_cluster.connect, "connect", lambda *wanted: connected.append(wanted))
+    code, text = tartan("answer", "closed-book", "--out", tmp_path / "run", "--questions", path)
+    assert (code, connected) == (0, [])
+    assert "all 1 questions are answered" in text
+
+
+def test_the_first_questions_alone(tartan: Tartan, tmp_path: Path, log: Path) -> None:
+    path = asked(tmp_path / "q.jsonl", ["a", "b", "c"])
+    assert tartan(*options(tmp_path, "--questions", path, "--limit", 2))[0] == 0
+    assert [row["id"] for row in read_run(tmp_path / "run")] == ["a", "b"]
+    code, text = tartan(*options(tmp_path, "--questions", path))
+    assert code == 2
+    assert "now it is '3 of sha256" in text
 
 
 def test_the_manifest_counts(tartan: Tartan, tmp_path: Path, log: Path) -> None:

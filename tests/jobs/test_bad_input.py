@@ -251,3 +251,40 @@ def test_help_has_an_example(tartan: Tartan, command: str) -> None:
     code, text = tartan(command, "--help")
     assert code == 0
     assert f"tartan {command}" in text
+
+
+OUT = [
+    ["answer", "closed-book", "--questions", "q.jsonl"],
+    ["index", "--corpus", "docs"],
+    ["demo"],
+    ["hosts", "idx"],
+    ["report", "run"],
+    ["score", "run", "other"],
+    ["sweep", "pairing", "--questions", "q.jsonl"],
+    ["tune", "boosts", "--questions", "q.jsonl", "--objective", "F1"],
+    ["judge-check", "labels.jsonl"],
+]
+
+
+@pytest.mark.parametrize("command", OUT, ids=[command[0] for command in OUT])
+def test_a_place_where_nothing_can_be_written(tartan: Tartan, tmp_path: Path, command: list[str]) -> None:
+    (tmp_path / "file").write_text("mine")
+    _refused(tartan(*command, "--out", "/proc/x/y"), "--out /proc/x/y: nothing can be written in /proc")
+    _refused(tartan(*command, "--out", tmp_path / "file" / "y"), "file is a file, not a folder")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_every_out_is_checked() -> None:
+    root = Path(__file__).resolve().parents[2]
+    files = [file for file in (root / "jobs").glob("*.py") if '"--out"' in file.read_text()]
+    assert [file.name for file in files] == ["options.py"]
+    assert {"answer", *(command[0] for command in OUT)} == {
+        file.stem.replace("_", "-") for file in (root / "jobs").glob("*.py") if "out_option(" in file.read_text()
+    } - {"options"}
+
+
+def test_an_index_given_twice_or_under_another_name(tartan: Tartan, tmp_path: Path) -> None:
+    questions = _questions(tmp_path / "q.jsonl", QUESTION)
+    answer = ["answer", "rag", "--questions", questions, "--out", tmp_path / "run"]
+    _refused(tartan(*answer, "--index", "a", "--index", "plaid=b"), "given twice for 'plaid', a and b")
+    _refused(tartan(*answer, "--index", "plaaid=a"), "--index plaaid: the system does not search it", "'plaid'")
