@@ -282,7 +282,16 @@ def prepare(
     return Job(system, profile, manifests, question_table(asked), run, executor)
 
 
-MODEL_IDENTITY = ("engine", "source", "revision", "base_url", "dtype", "max_model_len")
+MODEL_IDENTITY = (
+    "engine",
+    "source",
+    "revision",
+    "base_url",
+    "dtype",
+    "max_model_len",
+    "trust_remote_code",
+    "engine_options",  # quantization, an override of the model's config, ...
+)
 
 
 def model_identity(spec: ModelSpec) -> dict[str, Any]:

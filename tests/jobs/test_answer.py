@@ -81,6 +81,16 @@ def test_a_finished_run_starts_no_cluster(
     assert "all 1 questions are answered" in text
 
 
+def test_another_engine_option_is_another_run(tartan: Tartan, tmp_path: Path, log: Path) -> None:
+    arguments = options(tmp_path, "--questions", asked(tmp_path / "q.jsonl", ["a"]))
+    assert tartan(*arguments)[0] == 0
+    assert tartan(*arguments, "--set", "models.smollm2.cpus=1")[0] == 0  # hardware
+    code, text = tartan(*arguments, "--set", "models.smollm2.engine_options.quantization=fp8")
+    assert code == 2
+    assert "models.answerer.engine_options" in text
+    assert "fp8" in text
+
+
 def test_the_first_questions_alone(tartan: Tartan, tmp_path: Path, log: Path) -> None:
     path = asked(tmp_path / "q.jsonl", ["a", "b", "c"])
     assert tartan(*options(tmp_path, "--questions", path, "--limit", 2))[0] == 0

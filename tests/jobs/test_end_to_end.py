@@ -156,3 +156,39 @@ def test_an_index_grows_and_shrinks(home: Path, tmp_path: Path, capsys: pytest.C
     report = json.loads((index / "report.json").read_text())
     assert report["dropped"] == ["00004"]
     assert report["steps"]["encode"]["vectors_per_second"] > 0
+
+
+SWEEP = """description: Two thresholds.
+system: hltcoe
+vary:
+  filter_snippets.min_cosine: [0.35, 0.7]
+baseline: {filter_snippets.min_cosine: 0.35}
+metrics: [F1, abstained]
+"""
+SHORT = ["filter_snippets.k=2", "stages.1.k=1", "stages.3.k=1", "write_queries.max_tokens=24", "answer.max_tokens=24"]
+
+
+@pytest.mark.slow
+def test_a_sweep_on_ray_with_a_judge(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every model is real; what a judge of 135M says is not looked at, that it was asked and counted is."""
+    (tmp_path / "two.yaml").write_text(SWEEP)
+    sets = [part for option in SHORT for part in ("--set", option)]
+    given = ["--questions", home / "questions.jsonl", "--index", f"plaid={home / 'index'}", "--limit", 2, *sets]
+    out = tmp_path / "sweep"
+    assert _tartan("sweep", tmp_path / "two.yaml", *given, "--judge", "judge", "--out", out) == 0
+    lines = pq.read_table(out / "outcome.parquet").to_pylist()
+    assert len({line["run"] for line in lines}) == 2
+    assert {"F1", "abstained", "similarity", "groundedness", "correctness", "faithfulness"} <= {
+        line["metric"] for line in lines
+    }
+    runs = sorted((out / "runs").iterdir())
+    traces = [[step["stage"] for step in row["trace"]] for run in runs for row in read_run(run)]
+    assert traces == [["search", "write_queries", "search", "filter_snippets", "answer"]] * 4
+    labels = tmp_path / "labels.jsonl"
+    pair = {"question": "What is the capital of Nepal?", "reference": "Kathmandu", "label": 10}
+    other = {**pair, "answer": "I like trains.", "label": 0}
+    labels.write_text("".join(json.dumps(line) + "\n" for line in ({**pair, "answer": "It is Kathmandu."}, other)))
+    capsys.readouterr()
+    assert _tartan("judge-check", labels, "--repeats", 2, "--json") == 0
+    agreement = json.loads(capsys.readouterr().out)["agreement"]
+    assert all(line["n"] + line["excluded"] > 0 for line in agreement)
