@@ -20,7 +20,9 @@ def judge_check(
         Scale, typer.Option(help="similarity and groundedness: 0 to 10; relation: 1, 0, -1.")
     ] = "similarity",
     repeats: Annotated[int, typer.Option(min=1, help="Times the judge is asked the same.")] = 3,
-    temperature: Annotated[float, typer.Option(min=0, help="Of sampling: at 0 every repeat is the same.")] = 0.7,
+    temperature: Annotated[
+        float, typer.Option(min=0, help="Of the repeats; labels are compared at 0, as scores are made.")
+    ] = 0.7,
     out: Annotated[Path | None, out_option("Write the table here, Parquet, and CSV beside it.")] = None,
     profile: ProfileOption = "embedded",
     sets: SetOption = [],  # noqa: B006 - typer reads the default, nobody changes it
@@ -46,7 +48,10 @@ def judge_check(
         assert model is not None  # a role is always given
         llm = model.llm()
         table, _ = check_judge(
-            labelled, scale, lambda repeat: Judge(llm, temperature=temperature, repeat=repeat), repeats
+            labelled,
+            scale,
+            lambda repeat: Judge(llm, temperature=temperature if repeat else 0.0, repeat=repeat),
+            repeats,
         )
     if out is not None:
         write_table(table, out)

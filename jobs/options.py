@@ -31,6 +31,10 @@ LimitOption = Annotated[int | None, typer.Option("--limit", min=1, help="The fil
 JudgeOption = Annotated[
     str | None, typer.Option("--judge", metavar="ROLE", help="Role of the profile that grades the answers too.")
 ]
+ClaimsOption = Annotated[
+    Path | None, typer.Option("--claims", help="Claims of the gold answers, JSONL; else the judge finds them.")
+]
+ScalingOption = Annotated[str, typer.Option("--scaling", help="Of correctness: signed, linear or none.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")]
 

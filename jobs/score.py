@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from jobs.options import JsonOption, JudgeOption, ProfileOption, SetOption, out_option
+from jobs.options import (
+    ClaimsOption,
+    JsonOption,
+    JudgeOption,
+    ProfileOption,
+    ScalingOption,
+    SetOption,
+    out_option,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,10 +42,8 @@ def score(
         list[str], typer.Option("--metric", help="Retrieval measure of ir-measures, such as nDCG@3; may be repeated.")
     ] = [],  # noqa: B006 - typer reads the defaults, nobody changes them
     judge: JudgeOption = None,
-    claims: Annotated[
-        Path | None, typer.Option(help="Claims of the gold answers, JSONL; else the judge finds them.")
-    ] = None,
-    scaling: Annotated[str, typer.Option(help="Of correctness: signed, linear or none.")] = "signed",
+    claims: ClaimsOption = None,
+    scaling: ScalingOption = "signed",
     out: Annotated[
         Path | None,
         out_option("Write the comparison here, Parquet, and CSV beside it."),
@@ -79,10 +85,8 @@ def score(
         raise InputError(f"{max(names, key=names.count)} is given twice; compare different runs.")
     if len(runs) > 1:
         same_questions({str(run): read_run(run) for run in runs})
-    with judge_of(judge, profile, sets) as graded_by:
-        tables = {
-            str(run): score_run(run, gold, by, qrels, metrics, graded_by, claims, _scaling(scaling)) for run in runs
-        }
+    with judge_of(judge, profile, sets, claims, scaling) as graded_by:
+        tables = {str(run): score_run(run, gold, by, qrels, metrics, graded_by) for run in runs}
     if len(runs) == 1:
         _show(tables[names[0]], runs[0], as_json)
         return 0
@@ -106,8 +110,6 @@ def score_run(
     qrels: Path | None = None,
     metrics: Sequence[str] = (),
     judge: "JudgeModel | None" = None,
-    claims: Path | None = None,
-    scaling: "Scaling" = "signed",
 ) -> "ScoreTable":
     """Scores a run's rows and writes the tables into its folder."""
     from pipeline.errors import InputError
@@ -120,8 +122,6 @@ def score_run(
 
     if by is not None and gold is None:
         raise InputError(f"--by {by}: give the question file too, --gold FILE; a run does not keep its other keys")
-    if claims is not None and judge is None:
-        raise InputError(f"--claims {claims}: name who compares the answers with them, --judge ROLE")
     rows = read_run(run)
     if run.is_dir():
         write_costs(rows, run)
@@ -135,8 +135,8 @@ def score_run(
         kinds=read_kinds(gold, by) if gold and by else None,
         metrics=check_metrics(metrics) if metrics else METRICS,
         qrels=graded,
-        judged=judge.judged(scores_folder(run), rows, claims, scaling) if judge else None,
-        judge=judge.name if judge else "",
+        judged=judge.grade(scores_folder(run), rows) if judge else None,
+        judge=judge.method if judge else "",
     )
     folder = scores_folder(run)
     table.to_files(folder / "scores.parquet")
@@ -148,31 +148,42 @@ def score_run(
 class JudgeModel:
     """A role of a profile that grades; its model is loaded when a verdict is missing."""
 
-    def __init__(self, env: Any, role: str, spec: dict[str, Any]) -> None:
-        self._env, self._role, self._spec = env, role, spec
+    def __init__(
+        self, env: Any, role: str, spec: dict[str, Any], claims: Path | None = None, scaling: "Scaling" = "signed"
+    ) -> None:
+        """`claims`: of the gold answers, read from a file; else the judge finds them."""
+        from pipeline.scoring.claims import ALPHA
+        from pipeline.scoring.judgements import read_references
+
+        self._env, self._role, self._spec, self._scaling = env, role, spec, scaling
+        self._references = read_references(claims) if claims else None
         self.name = f"{spec['source']}{'@' + spec['revision'] if spec.get('revision') else ''}"
+        self.method = f"{self.name} (correctness: scaling {scaling}, alpha {ALPHA})"
 
     def llm(self) -> "LLM":
         return self._env.llm(self._role)
 
     def grade(self, run: Path, rows: list[dict[str, Any]]) -> "pa.Table":
-        """The verdicts on a run, claims of its gold answers found by the judge too."""
-        return self.judged(run, rows, None, "signed")
-
-    def judged(self, run: Path, rows: list[dict[str, Any]], claims: Path | None, scaling: "Scaling") -> "pa.Table":
+        """The verdicts on a run, kept in its folder."""
         from pipeline.scoring.judge import Judge
-        from pipeline.scoring.judged import Grading
-        from pipeline.scoring.judgements import judged_run, read_references
+        from pipeline.scoring.judgements import judged_run
 
-        references = read_references(claims) if claims else None
         say = lambda text: print(f"{run}: {text}", file=sys.stderr)  # noqa: E731
-        return judged_run(run, rows, self._spec, lambda: Judge(self.llm()), Grading(scaling=scaling), references, say)
+        make = lambda: Judge(self.llm())  # noqa: E731
+        return judged_run(run, rows, self._spec, make, references=self._references, say=say, scaling=self._scaling)
 
 
 @contextmanager
-def judge_of(role: str | None, profile_name: str, sets: Sequence[str]) -> "Iterator[JudgeModel | None]":
+def judge_of(
+    role: str | None, profile_name: str, sets: Sequence[str], claims: Path | None = None, scaling: str = "signed"
+) -> "Iterator[JudgeModel | None]":
     """The judge of that role, in this process; None without a role."""
+    checked = _scaling(scaling)
     if role is None:
+        if claims is not None:
+            from pipeline.errors import InputError
+
+            raise InputError(f"--claims {claims}: name who compares the answers with them, --judge ROLE")
         yield None
         return
     from jobs.answer import model_identity
@@ -187,7 +198,7 @@ def judge_of(role: str | None, profile_name: str, sets: Sequence[str]) -> "Itera
     spec = model_identity(profile.model(role))
     env = LocalEnv(profile, {})
     try:
-        yield JudgeModel(env, role, spec)
+        yield JudgeModel(env, role, spec, claims, checked)
     finally:
         env.close()
 

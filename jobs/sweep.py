@@ -9,6 +9,7 @@ from rich.console import Console
 
 from jobs.options import (
     AddressOption,
+    ClaimsOption,
     CorpusOption,
     ExecutorOption,
     IndexOption,
@@ -19,11 +20,12 @@ from jobs.options import (
     ProfileOption,
     QuestionFileOption,
     QuietOption,
+    ScalingOption,
     SetOption,
     out_option,
     saying,
 )
-from jobs.variants import Asked, run_sweep
+from jobs.variants import Asked, Graded, run_sweep
 from pipeline.run import PART_SIZE
 
 
@@ -37,6 +39,8 @@ def sweep(
     profile: ProfileOption = "embedded",
     sets: SetOption = [],  # noqa: B006
     judge: JudgeOption = None,
+    claims: ClaimsOption = None,
+    scaling: ScalingOption = "signed",
     executor: ExecutorOption = "ray",
     part_size: PartSizeOption = PART_SIZE,
     address: AddressOption = None,
@@ -56,7 +60,8 @@ def sweep(
     """
     from pipeline.scoring.compare import comparison_table
 
-    asked = Asked(file, questions, out, indexes, corpus, limit, profile, sets, judge, executor, part_size, address)
+    graded = Graded(judge, claims, scaling)
+    asked = Asked(file, questions, out, indexes, corpus, limit, profile, sets, graded, executor, part_size, address)
     done = run_sweep(asked, saying(quiet, as_json))
     if as_json:
         print(json.dumps(done.outcome.to_pylist(), indent=2))

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from jobs.options import (
     AddressOption,
+    ClaimsOption,
     CorpusOption,
     ExecutorOption,
     IndexOption,
@@ -19,11 +20,12 @@ from jobs.options import (
     ProfileOption,
     QuestionFileOption,
     QuietOption,
+    ScalingOption,
     SetOption,
     out_option,
     saying,
 )
-from jobs.variants import Asked, run_sweep
+from jobs.variants import Asked, Graded, run_sweep
 from pipeline.run import PART_SIZE
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ def tune(
     profile: ProfileOption = "embedded",
     sets: SetOption = [],  # noqa: B006
     judge: JudgeOption = None,
+    claims: ClaimsOption = None,
+    scaling: ScalingOption = "signed",
     executor: ExecutorOption = "ray",
     part_size: PartSizeOption = PART_SIZE,
     address: AddressOption = None,
@@ -76,7 +80,8 @@ def tune(
         raise InputError("--held-out and --report-on-tuned-questions exclude each other; give one")
     if judge is not None:
         objective = JUDGED_METRICS.get(objective, objective)
-    asked = Asked(file, questions, out, indexes, corpus, limit, profile, sets, judge, executor, part_size, address)
+    graded = Graded(judge, claims, scaling)
+    asked = Asked(file, questions, out, indexes, corpus, limit, profile, sets, graded, executor, part_size, address)
     done = run_sweep(asked, saying(quiet, as_json), objective)
     scores, excluded = objective_scores(done.scores, objective)
     how: How = "tuned" if on_tuned else "nested" if held_out is None else "held_out"

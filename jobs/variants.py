@@ -26,6 +26,15 @@ PARAPHRASER = "query_writer"  # the role that writes search queries puts questio
 
 
 @dataclass(frozen=True)
+class Graded:
+    """By whom answers are graded too (a role of the profile, or nobody), by whose claims, in which scaling."""
+
+    judge: str | None
+    claims: Path | None
+    scaling: str
+
+
+@dataclass(frozen=True)
 class Asked:
     """The options of the two commands."""
 
@@ -37,7 +46,7 @@ class Asked:
     limit: int | None
     profile: str
     sets: list[str]
-    judge: str | None
+    graded: Graded
     executor: Executor
     part_size: int
     address: str | None
@@ -79,7 +88,8 @@ def run_sweep(asked: Asked, say: Say, objective: str | None = None) -> Done:
     composed = _composed(plan, asked)
     questions = read_questions(asked.questions).slice(0, asked.limit)
     given = _given(plan, composed, asked)
-    with judge_of(asked.judge, asked.profile, split_sets(asked.sets)[1]) as judge:  # loaded when a verdict is missing
+    graded, sets = asked.graded, split_sets(asked.sets)[1]
+    with judge_of(graded.judge, asked.profile, sets, graded.claims, graded.scaling) as judge:  # loaded when it is asked
         places = {variant.name: given[variant.name] | _built(variant, asked) for variant in plan.variants}
         manifests = {name: _manifests(*composed[name], held) for name, held in places.items()}
         tables = _question_tables(plan, questions, asked.out, composed)
@@ -92,7 +102,7 @@ def run_sweep(asked: Asked, say: Say, objective: str | None = None) -> Done:
             folders = run_variants(checked, asked.out, engines, asked.part_size, say)
         finally:
             engines.close()
-        scores = score_variants(folders, metrics, judge.grade if judge else None, judge.name if judge else "")
+        scores = score_variants(folders, metrics, judge.grade if judge else None, judge.method if judge else "")
     if plan.metrics and judge is not None:
         plan = plan.model_copy(update={"metrics": list(dict.fromkeys([*metrics, *JUDGED_METRICS.values()]))})
     outcome = outcome_table(plan, folders, scores)

@@ -20,7 +20,9 @@ MARK = "local judge"
 Kind = Literal["direct", "useful", "useless"]
 _CLAIM = re.compile(rf"^[\W\d]*({'|'.join(get_args(Kind))})\W+(.*\w.*)$", re.IGNORECASE)
 _RELATION = re.compile(r"(\bnot\s+|n't\s+)?\b(entail|support|contradict|neutral)\w*", re.IGNORECASE)
+_NEGATION = re.compile(r"\b(?:not|no|never|cannot|without|hardly|neither|nor|fail(?:s|ed)?)\b|n't\b", re.IGNORECASE)
 _OUT_OF = re.compile(r"\s*(?:/|out of)\s*10\b", re.IGNORECASE)
+_RANGE = re.compile(r"\d\s*[-/\u2013\u2014]\s*\d")
 _NUMBER = re.compile(r"(?<![\w.-])\d+(?:\.\d+)?(?![\w])")
 SLOTS = {
     "judge_claims": {"question", "answer"},
@@ -28,7 +30,11 @@ SLOTS = {
     "judge_similarity": {"question", "reference", "answer"},
     "judge_groundedness": {"source", "statement"},
 }
-ORDERED = {"judge_similarity", "judge_groundedness"}  # may also use the slot `swapped`: the two texts change places
+ORDERED = {
+    "judge_relation",
+    "judge_similarity",
+    "judge_groundedness",
+}  # may also use the slot `swapped`: the two texts change places
 
 
 class Claim(NamedTuple):
@@ -71,6 +77,9 @@ class Judge:
         self.unread += sum(value is None for value in values)
         return values
 
+    def counts(self) -> dict[str, int]:
+        return {"calls": self.calls, "asked again": self.retried, "unread": self.unread}
+
     def _request(self, task: Task) -> ChatRequest:
         order = {"swapped": False} if task.prompt in ORDERED else {}
         text = self.prompts[task.prompt].render(**{**order, **task.slots})
@@ -100,16 +109,21 @@ def read_claims(text: str) -> list[Claim] | None:
 
 
 def read_relation(text: str) -> Relation | None:
-    """The relation a reply settles on; None where it names none, or several, as one that repeats its instructions."""
+    """The relation a reply settles on; None where it names none, or several, as one that repeats its instructions, or
+    denies something else than the relation itself: `not entailed` is neutral, `does not directly support` anything."""
     values: dict[str, Relation] = {"entail": 1, "support": 1, "contradict": -1, "neutral": 0}
     named: set[Relation] = {0 if found[1] else values[found[2].lower()] for found in _RELATION.finditer(text)}
-    return named.pop() if len(named) == 1 else None
+    if len(named) != 1 or (named != {0} and _NEGATION.search(_RELATION.sub("", text))):
+        return None
+    return named.pop()
 
 
 def read_grade(text: str) -> float | None:
-    """The one number from 0 to 10 in a reply, `8/10` being 8; None where there is none, or several."""
-    numbers = {float(found) for found in _NUMBER.findall(_OUT_OF.sub("", text))}
-    grade = numbers.pop() if len(numbers) == 1 else None
+    """The one number from 0 to 10 in a reply, `8/10` being 8; None where there is none, or several, or a range, or a
+    share of something else than 10."""
+    alone = _OUT_OF.sub("", text)
+    numbers = {float(found) for found in _NUMBER.findall(alone)}
+    grade = numbers.pop() if len(numbers) == 1 and not _RANGE.search(alone) else None
     return grade if grade is not None and grade <= 10 else None
 
 

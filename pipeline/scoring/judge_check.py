@@ -65,10 +65,11 @@ def check_judge(
     make_judge: Callable[[int], Judge],
     repeats: int = 3,
 ) -> tuple[pa.Table, list[list[float | None]]]:
-    """(a table of `AGREEMENT`, per pass its judgements). `make_judge(n)`: the judge of pass n, sampling with its seed.
+    """(a table of `AGREEMENT`, per pass its judgements). `make_judge(0)`: the judge as it scores; `make_judge(n)`: the
+    one that is asked for the n-th time, sampling with a seed of its own.
 
-    Passes: `repeats` of the same, the first being what labels are compared with; then, where the scale's prompt allows,
-    one with the texts in the other order.
+    Passes: as it scores, which is what labels are compared with; asked again, so that there are `repeats`; then, where
+    the scale's prompt allows, as it scores but with the texts in the other order.
     """
     tasks = [Task(SCALES[scale], slots) for slots, _ in labelled]
     passes = [make_judge(n).ask(tasks) for n in range(repeats)]

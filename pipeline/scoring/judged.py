@@ -1,12 +1,13 @@
 """What a judge says about the rows of a run: LiveRAG's claims metrics, similarity with the gold, groundedness.
 
 Read as the challenge reads: the first 300 words of an answer, the first 10 passages of its LiveRAG line. Similarity (to
-the gold answers) and groundedness (mean over the answer's sentences, against the evidence) are grades from 0 to 10.
+the gold answers) and groundedness (mean over the answer's sentences, against the evidence) are grades from 0 to 10, as
+those of Adobe's system (arXiv 2412.03736, groundedness after TruLens); the prompts are ours.
 
 No judge is asked where the outcome is known: a failed row scores 0 on all metrics whose gold it has; an abstention has
 correctness, coverage, relatedness, faithfulness and similarity 0 and no groundedness, and is counted as abstained.
-Without gold a row has no coverage, correctness and similarity. A metric one of whose replies stayed unreadable is null
-and named in `excluded`.
+Without gold a row has no coverage, correctness and similarity, with gold whose claims are all useless neither of the
+first two. A metric one of whose replies stayed unreadable is null and named in `excluded`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,7 +51,6 @@ class Grading:
     """How claims metrics are computed; part of what makes two judgements comparable."""
 
     alpha: float = claims.ALPHA
-    scaling: claims.Scaling = "signed"
     words: int = 300
     passages: int = 10
     null_responses: Sequence[str] = NULL_RESPONSES
@@ -67,6 +67,17 @@ def judge_rows(
         for (case, name, _), value in zip(wanted, judge.ask([task for *_, task in wanted]), strict=True):
             case.read[name] = value
     return pa.Table.from_pylist([case.result() for case in cases], schema=JUDGED)
+
+
+def scaled(judged: pa.Table, scaling: claims.Scaling) -> pa.Table:
+    """The same verdicts with correctness scaled in another way: arithmetic, no judge is asked."""
+    pairs = zip(judged["coverage"].to_pylist(), judged["relatedness"].to_pylist(), strict=True)
+    values = [
+        None if cover is None or related is None else claims.correctness(cover, related, scaling)
+        for cover, related in pairs
+    ]
+    column = JUDGED.get_field_index("correctness")
+    return judged.set_column(column, JUDGED.field(column), pa.array(values, pa.float64()))
 
 
 class _Case:
@@ -117,7 +128,9 @@ class _Case:
         values = {**self._by_claims(), "similarity": self.read.get(("similarity",)), "groundedness": self._grounded()}
         undefined = {"groundedness"} if not self._statements else set()
         undefined |= set() if self._golds else {"similarity"}
-        undefined |= {"coverage", "correctness"} if self._referred() == [] else set()
+        referred = self._referred()
+        if referred is not None and all(claim.kind == "useless" for claim in referred):
+            undefined |= {"coverage", "correctness"}  # the gold answer claims nothing that could be covered
         excluded = [metric for metric in metrics if values[metric] is None and metric not in undefined]
         kept = {metric: values[metric] for metric in metrics}
         return {"id": self._row["id"], **kept, "excluded": excluded, "claims": self._claims()}
@@ -142,7 +155,7 @@ class _Case:
             related = claims.relatedness(kinds.count("direct"), kinds.count("useless"))
             faithful = claims.faithfulness(self._faithful())
         if cover is not None and related is not None:
-            correct = claims.correctness(cover, related, self._grading.scaling)
+            correct = claims.correctness(cover, related)
         return {"coverage": cover, "relatedness": related, "correctness": correct, "faithfulness": faithful}
 
     def _grounded(self) -> float | None:

@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.errors import InputError
+from pipeline.scoring.claims import Scaling
 from pipeline.scoring.judge import Claim, Judge, judge_prompts
-from pipeline.scoring.judged import JUDGED, Grading, Row, judge_rows
-from pipeline.storage import create_file
+from pipeline.scoring.judged import JUDGED, Grading, Row, judge_rows, scaled
+from pipeline.storage import create_file, to_json
 
 PART_ROWS = 16  # what a kill can cost
 SEEN = ("id", "question", "answers", "answer", "error", "snippets", "pairs", "passages")
@@ -31,9 +32,11 @@ def judged_run(
     grading: Grading = Grading(),
     references: Mapping[str, list[Claim]] | None = None,
     say: Callable[[str], None] = lambda text: None,
+    scaling: Scaling = "signed",
 ) -> pa.Table:
     """A table of `JUDGED` for the rows of the run in `folder`. `model`: what identifies the judge's model. The judge is
-    made only if a verdict is missing."""
+    made only if a verdict is missing; `scaling` is arithmetic on what is kept. What a part cost lies beside it as JSON:
+    calls, those asked for once more, and replies that stayed unreadable."""
     about = {
         "model": dict(model),
         "prompts": {name: prompt.sha256 for name, prompt in judge_prompts().items()},
@@ -47,12 +50,16 @@ def judged_run(
         path = place / f"part-{number:05}.parquet"
         if not path.exists():
             judge = judge or make_judge()
+            before = judge.counts()
             buffer = pa.BufferOutputStream()
             pq.write_table(judge_rows(rows[start : start + PART_ROWS], judge, grading, references), buffer)
+            counts = {name: count - before[name] for name, count in judge.counts().items()}
+            create_file(path.with_suffix(".json"), to_json(counts))
             create_file(path, buffer.getvalue().to_pybytes())
-            say(f"judged {min(start + PART_ROWS, len(rows))} of {len(rows)} answers")
+            asked = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+            say(f"judged {min(start + PART_ROWS, len(rows))} of {len(rows)} answers ({asked})")
         parts.append(pq.read_table(path, schema=JUDGED))
-    return pa.concat_tables(parts) if parts else JUDGED.empty_table()
+    return scaled(pa.concat_tables(parts), scaling) if parts else JUDGED.empty_table()
 
 
 def read_references(path: Path) -> dict[str, list[Claim]]:

@@ -116,8 +116,9 @@ def score_rows(
         if any(question[SUPPORTED] is not None for question in questions):
             lines.append(mean("evidence", SUPPORTED, 0))
         for metric, shown in JUDGED_METRICS.items() if judged is not None else ():
-            missing = without if metric in NEED_GOLD else 0
-            lines.append(mean(MARK, shown, missing, f"; {MARK}: {judge}"))
+            # Without gold, or with gold that claims nothing; an answer that has no groundedness lacks none.
+            unknown = [q for q in questions if q[shown] is None and shown not in q["excluded"]]
+            lines.append(mean(MARK, shown, len(unknown) if metric in NEED_GOLD else 0, f"; {MARK}: {judge}"))
         lines.append(mean("run", WORDS, 0))
         lines += refusals("", questions)
         unanswerable = [question for question in questions if question["unanswerable"]]

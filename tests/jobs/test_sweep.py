@@ -240,6 +240,11 @@ def test_a_judge_is_asked_once_and_marked(
     (tmp_path / "claims.jsonl").write_text('{"id": "a", "claims": {"direct": ["x"]}}\n')
     assert tartan("score", one, "--judge", "judge", "--claims", tmp_path / "claims.jsonl") == 0
     assert len(llm.batches) == 4
+    capsys.readouterr()
+    assert tartan("score", one, "--judge", "judge", "--scaling", "linear", "--json") == 0
+    assert len(llm.batches) == 4
+    lines = {line["metric"]: line for line in json.loads(capsys.readouterr().out)}
+    assert "scaling linear, alpha 0.7" in lines["correctness (local judge)"]["interval"]
     assert tartan("score", one, "--judge", "retriever") == 2
     assert "no role of profile embedded that generates" in capsys.readouterr().err
     assert tartan("score", one, "--claims", tmp_path / "claims.jsonl") == 2
@@ -247,12 +252,16 @@ def test_a_judge_is_asked_once_and_marked(
 
 
 def test_judge_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("pipeline.local.LocalEnv.llm", lambda self, role: StubLLM(judging))
+    llm = StubLLM(judging)
+    monkeypatch.setattr("pipeline.local.LocalEnv.llm", lambda self, role: llm)
     path = tmp_path / "labels.jsonl"
     path.write_text("".join(json.dumps({"source": "s", "statement": "t", "label": n}) + "\n" for n in (8, 9, 10)))
-    options = ("--scale", "groundedness", "--out", tmp_path / "agreement.parquet")
+    options = ("--scale", "groundedness", "--temperature", 0.9, "--out", tmp_path / "agreement.parquet")
     assert tartan("judge-check", path, *options) == 0
     assert "local judge: embedded:smollm2-135m-instruct" in capsys.readouterr().out.replace("\n", "")
+    as_it_scores, *repeats, swapped = [[request.temperature for request in batch] for batch in llm.batches]
+    assert as_it_scores == swapped == [0.0] * 3
+    assert repeats == [[0.9] * 3] * 2
     assert tartan("judge-check", path, *options, "--json") == 0
     lines = json.loads(capsys.readouterr().out)["agreement"]
     assert lines[0]["value"] is None  # a judge that always says 9

@@ -1,12 +1,16 @@
 """Reading a judge's replies; one retry; what stays unreadable is excluded and counted."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pipeline.env import ChatRequest, Completion
+from pipeline.scoring.claims import Scaling
 from pipeline.scoring.judge import Claim, Judge, Task, read_claims, read_grade, read_relation
 from pipeline.scoring.judged import judge_rows
+from pipeline.scoring.judgements import judged_run
 from pipeline.scoring.score import score_rows
 from tests.stubs import StubLLM, said
 
@@ -41,6 +45,13 @@ def test_read_claims(text: str, claims: list[tuple[str, str]] | None) -> None:
         ("Contradicted", -1),
         ("entailed, contradicted or neutral", None),
         ("maybe", None),
+        ("The text does not directly support the claim.", None),
+        ("It cannot be entailed", None),
+        ("fails to support it", None),
+        ("not at all entailed", None),
+        ("There is no support.", None),
+        ("It is never contradicted", None),
+        ("Neutral: Oslo is not mentioned.", 0),
         ("", None),
     ],
 )
@@ -61,6 +72,11 @@ def test_read_relation(text: str, relation: int | None) -> None:
         ("-3", None),
         ("good", None),
         ("7, because 3 of 5 facts agree", None),
+        ("0-10", None),
+        ("On a scale of 1\u201310", None),
+        ("I'd say 7-8", None),
+        ("Rating: 5/5", None),
+        ("-3 / 10", None),
     ],
 )
 def test_read_grade(text: str, grade: float | None) -> None:
@@ -183,3 +199,33 @@ def test_judged_scores_are_marked_and_state_what_was_excluded() -> None:
     assert (faithful["n"], faithful["excluded"], faithful["failed"], faithful["abstained"]) == (4, 1, 1, 1)
     assert faithful["interval"].endswith("local judge: tiny")
     assert "faithfulness (local judge)" in table.questions.column_names
+
+
+def test_gold_that_claims_nothing_of_use_lacks_a_metric_and_no_reply() -> None:
+    rows = [row("a", "Oslo is the capital.", GOLD, "Oslo"), row("b", "Oslo is the capital.", GOLD, "Oslo")]
+    judged = judge_rows(rows, Judge(StubLLM(scripted)), references={"a": [Claim("useless", "Nice weather.")]})
+    found = {line["id"]: line for line in judged.to_pylist()}
+    assert (found["a"]["coverage"], found["a"]["correctness"], found["a"]["excluded"]) == (None, None, [])
+    assert found["b"]["coverage"] == pytest.approx(0.7)
+    lines = {line["metric"]: line for line in score_rows(rows, judged=judged).summary.to_pylist()}
+    assert [lines["coverage (local judge)"][name] for name in ("n", "missing_gold", "excluded")] == [1, 1, 0]
+
+
+def test_another_scaling_asks_nothing(tmp_path: Path) -> None:
+    llm = StubLLM(scripted)
+    told: list[str] = []
+
+    def judged(scaling: Scaling) -> dict[str, float]:
+        table = judged_run(tmp_path, ROWS, {"source": "x"}, lambda: Judge(llm), say=told.append, scaling=scaling)
+        return dict(zip(table["id"].to_pylist(), table["correctness"].to_pylist(), strict=True))
+
+    signed = judged("signed")
+    asked = len(llm.batches)
+    (kept,) = tmp_path.glob("judged/*/part-00000.json")
+    assert json.loads(kept.read_text()) == {"calls": sum(map(len, llm.batches)), "asked again": 3, "unread": 3}
+    assert told[-1].endswith("3 asked again, 3 unread)")
+    mean = 2 * 0.7 * 0.5 / 1.2
+    assert signed["good"] == pytest.approx(2 * mean)
+    assert judged("none")["good"] == pytest.approx(mean)
+    assert judged("linear")["good"] == pytest.approx(1.5 * mean + 0.5)
+    assert len(llm.batches) == asked
