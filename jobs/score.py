@@ -116,7 +116,7 @@ def score_run(
     from pipeline.questions import read_kinds, read_questions
     from pipeline.scoring.costs import write_costs
     from pipeline.scoring.retrieval import METRICS, check_metrics
-    from pipeline.scoring.run import apply_gold, read_run, scores_folder
+    from pipeline.scoring.run import apply_gold, read_run, scores_folder, with_missing
     from pipeline.scoring.score import score_rows
     from pipeline.scoring.trec import read_qrels, write_qrels
 
@@ -130,6 +130,8 @@ def score_run(
     graded = read_qrels(qrels) if qrels is not None else None
     if graded is not None and not set(graded) & {row["id"] for row in rows}:
         raise InputError(f"{qrels}: none of its {len(graded)} questions is in the run {run}; give the run's qrels")
+    if graded is not None:
+        rows = with_missing(rows, graded)
     table = score_rows(
         rows,
         kinds=read_kinds(gold, by) if gold and by else None,

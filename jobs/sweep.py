@@ -49,8 +49,8 @@ def sweep(
 ) -> int:
     """Run every variant, score it, and compare it with the baseline; run the same command again to continue.
 
-    Stages on which variants agree run once. Leaves OUT/outcome.parquet and .csv, and OUT/runs/VARIANT. Questions that
-    failed are done again the next time, and make the exit code 1.
+    Stages on which variants agree run once. Leaves OUT/outcome.parquet and .csv, OUT/report.html and OUT/runs/VARIANT.
+    Questions that failed are done again the next time, and make the exit code 1.
 
     Examples:
 
@@ -58,17 +58,35 @@ def sweep(
 
         tartan sweep mine.yaml --questions q.jsonl --limit 20 --index idx --out sweep --set answer.max_tokens=96
     """
+    from pipeline.report.report import write_report
+    from pipeline.report.source import read_reported
+    from pipeline.report.sweep_tables import read_sweep_tables
     from pipeline.scoring.compare import comparison_table
 
     graded = Graded(judge, claims, scaling)
-    asked = Asked(file, questions, out, indexes, corpus, limit, profile, sets, graded, executor, part_size, address)
+    asked = Asked(
+        file,
+        questions,
+        out,
+        indexes,
+        corpus,
+        limit,
+        profile,
+        sets,
+        graded,
+        executor,
+        part_size,
+        address,
+        quiet or as_json,
+    )
     done = run_sweep(asked, saying(quiet, as_json))
+    write_report(read_reported([done.baseline]), out / "report.html", read_sweep_tables(out))
     if as_json:
         print(json.dumps(done.outcome.to_pylist(), indent=2))
     else:
         Console().print(comparison_table(done.outcome))
         Console(highlight=False, soft_wrap=True).print(
-            f"{out / 'outcome.csv'}; runs: {out / 'runs'}; curves: tartan report {done.baseline} --sweep {out}",
+            f"{out / 'outcome.csv'}; runs: {out / 'runs'}; curves, and the baseline's questions: {out / 'report.html'}",
             markup=False,
         )
     return done.exit_code()

@@ -81,7 +81,21 @@ def tune(
     if judge is not None:
         objective = JUDGED_METRICS.get(objective, objective)
     graded = Graded(judge, claims, scaling)
-    asked = Asked(file, questions, out, indexes, corpus, limit, profile, sets, graded, executor, part_size, address)
+    asked = Asked(
+        file,
+        questions,
+        out,
+        indexes,
+        corpus,
+        limit,
+        profile,
+        sets,
+        graded,
+        executor,
+        part_size,
+        address,
+        quiet or as_json,
+    )
     done = run_sweep(asked, saying(quiet, as_json), objective)
     scores, excluded = objective_scores(done.scores, objective)
     how: How = "tuned" if on_tuned else "nested" if held_out is None else "held_out"

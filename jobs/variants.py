@@ -50,6 +50,7 @@ class Asked:
     executor: Executor
     part_size: int
     address: str | None
+    hush: bool
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,9 @@ def run_sweep(asked: Asked, say: Say, objective: str | None = None) -> Done:
     given = _given(plan, composed, asked)
     graded, sets = asked.graded, split_sets(asked.sets)[1]
     with judge_of(graded.judge, asked.profile, sets, graded.claims, graded.scaling) as judge:  # loaded when it is asked
-        places = {variant.name: given[variant.name] | _built(variant, asked) for variant in plan.variants}
+        places = {variant.name: given[variant.name] | _built(variant, asked, say) for variant in plan.variants}
         manifests = {name: _manifests(*composed[name], held) for name, held in places.items()}
-        tables = _question_tables(plan, questions, asked.out, composed)
+        tables = _question_tables(plan, questions, asked.out, composed, say)
         checked = [_checked(one, composed[one.name], manifests[one.name], tables) for one in plan.variants]
         shared_keys(checked)
         if asked.executor == "ray":
@@ -153,7 +154,7 @@ def _given(plan: Sweep, composed: Composed, asked: Asked) -> dict[str, dict[str,
     return {variant: {name: paths[name] for name in names} for variant, names in wanted.items()}
 
 
-def _built(variant: Variant, asked: Asked) -> dict[str, str]:
+def _built(variant: Variant, asked: Asked, say: Say) -> dict[str, str]:
     """Paths of the indexes that the variant's settings ask for, built where they are not there."""
     paths = {}
     for name, settings in variant.index_settings.items():
@@ -163,7 +164,8 @@ def _built(variant: Variant, asked: Asked) -> dict[str, str]:
         options = [f"{key}={json.dumps(value)}" for key, value in sorted(settings.items())]
         digest = hashlib.sha256(json.dumps([asked.corpus, options]).encode()).hexdigest()[:12]
         paths[name] = str(asked.out / "indexes" / digest)
-        build_index(None, asked.corpus, paths[name], asked.profile, options, asked.address, quiet=True)
+        say(f"index '{name}' of variant '{variant.name}': {paths[name]}")
+        build_index(None, asked.corpus, paths[name], asked.profile, options, asked.address, quiet=asked.hush)
     return paths
 
 
@@ -177,7 +179,7 @@ def _manifests(system: "System", profile: Profile, places: dict[str, str]) -> di
     return {name: check_index(places[name], encoder, methods, embedder) for name, methods in ways.items()}
 
 
-def _question_tables(plan: Sweep, questions: pa.Table, out: Path, composed: Composed) -> dict[str, pa.Table]:
+def _question_tables(plan: Sweep, questions: pa.Table, out: Path, composed: Composed, say: Say) -> dict[str, pa.Table]:
     """form -> question table. What a model paraphrased is kept in OUT, because it would not say the same again."""
     import pyarrow.parquet as pq
 
@@ -207,6 +209,10 @@ def _question_tables(plan: Sweep, questions: pa.Table, out: Path, composed: Comp
             pq.write_table(said, buffer)
             create_file(path, buffer.getvalue().to_pybytes())
         tables[form] = pq.read_table(path, schema=table.schema)
+        if same := sum(
+            a == b for a, b in zip(*(t["question"].to_pylist() for t in (table, tables[form])), strict=True)
+        ):
+            say(f"{same} of {table.num_rows} questions stay as they are: the model's paraphrase was none")
     return tables
 
 

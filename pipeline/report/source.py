@@ -11,7 +11,7 @@ from pipeline.errors import InputError
 from pipeline.questions import read_questions
 from pipeline.scoring.compare import same_questions
 from pipeline.scoring.run import Row, apply_gold, read_run
-from pipeline.scoring.score import score_rows
+from pipeline.scoring.score import SCORED, digest, score_rows
 from pipeline.scoring.table import QUESTION_FILE, ScoreTable
 from pipeline.storage import read_json
 
@@ -91,12 +91,12 @@ def _read(folder: Path, name: str, gold: Path | None) -> Reported:
 
 def _scored(folder: Path, rows: Sequence[Row]) -> ScoreTable | None:
     """What `tartan score` left in the folder, which may know more than the rows do (other gold, a judge); None where
-    it is not there or is of other questions."""
+    it is not there or is of other rows: of other questions, or of answers that were given before."""
     summary, questions = folder / "scores.parquet", folder / QUESTION_FILE
     if not (summary.exists() and questions.exists()):
         return None
     table = ScoreTable(pq.read_table(summary), pq.read_table(questions))
-    return table if table.questions["id"].to_pylist() == [row["id"] for row in rows] else None
+    return table if (table.questions.schema.metadata or {}).get(SCORED) == digest(rows).encode() else None
 
 
 def _stages(manifest: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

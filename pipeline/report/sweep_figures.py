@@ -29,19 +29,21 @@ def sweep_figures(lines: Sequence[Line]) -> list[Figure]:
 
 
 def _outcome(lines: Sequence[Line]) -> Figure:
-    baseline = lines[0]["baseline"]
+    others = list(dict.fromkeys(line["baseline"] for line in lines))
+    baseline = others[0] if len(others) == 1 else "what it names"
     table: list[Sequence[str]] = [("variant", "mean", *HEADINGS[1:])]
     for metric in dict.fromkeys(line["metric"] for line in lines):
         table.append((str(metric),))
         for line in lines:
             if line["metric"] == metric:
                 mean = "" if line["mean"] is None else f"{line['mean']:.3f}"
-                table.append((str(line["run"]), mean, *difference_cells(line)))
+                other = f" against {line['baseline']}" if len(others) > 1 and line["baseline"] != line["run"] else ""
+                table.append((f"{line['run']}{other}", mean, *difference_cells(line)))
     columns = list(lines[0])
     methods = "; ".join(dict.fromkeys(str(line["method"]) for line in lines))
     caption = (
-        f"Every variant against {baseline}, over the questions that both have a value of (n; in brackets those "
-        f"excluded because only one has). {methods}. Seconds, calls and tokens of each variant are in the file."
+        f"Every variant against {baseline}, over the questions that both have a value of (n; in brackets the "
+        f"others). {methods}. Seconds, calls and tokens of each variant are in the file."
     )
     rows = [[_plain(line[name]) for name in columns] for line in lines]
     return Figure("outcome", f"Variants against {baseline}", caption, columns, rows, table=table)
@@ -60,7 +62,9 @@ def _figure(number: int, metric: str, lines: list[Line]) -> Figure:
     if "p_holm" in lines[0]:
         found = [str(line["run"]) for line in lines if (line["p_holm"] or 1) < SIGNIFICANT]
         below = f"p by Holm below {SIGNIFICANT}"
-        caption += f" Different from {lines[0]['baseline']} ({below}): {', '.join(found) or 'none'}."
+        others = list(dict.fromkeys(str(line["baseline"]) for line in lines))
+        than = others[0] if len(others) == 1 else "what they are compared with"
+        caption += f" Different from {than} ({below}): {', '.join(found) or 'none'}."
     others = [column for column in lines[0] if column not in (*NEEDED, "value", "series")]
     columns = ("run", "metric", "series", "value", "mean", "low", "high", "n", *others)
     return Figure(

@@ -45,7 +45,7 @@ def read_sweep_tables(path: Path) -> SweepTables:
         outcome = [{**line, "settings": json.loads(line["settings"] or "{}")} for line in table.to_pylist()]
     except (TypeError, ValueError) as problem:
         raise InputError(f"--sweep {file}: its column 'settings' is not JSON: {problem}") from None
-    tuned = path / "tuned.parquet"
+    tuned = file.with_name("tuned.parquet")
     return SweepTables(outcome, _read(tuned).to_pylist() if tuned.exists() else [])
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pipeline.errors import InputError
-from pipeline.scoring.intervals import mean_interval
-from pipeline.scoring.paired import compare, holm
+from pipeline.scoring.intervals import is_share, mean_interval
+from pipeline.scoring.paired import compare, holm, resamples_for
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,10 +18,10 @@ COMPARISON = pa.schema(
         ("baseline", pa.string()),
         ("metric", pa.string()),
         ("n", pa.int64()),  # questions with a value in both runs
-        ("excluded", pa.int64()),  # questions that only one of the two has a value for: not compared
+        ("excluded", pa.int64()),  # the other questions: one of the two has no value, or neither has
         ("baseline_mean", pa.float64()),  # over the n questions
         ("mean", pa.float64()),
-        ("low", pa.float64()),  # of the mean: Wilson where all values are 0 or 1, else bootstrap
+        ("low", pa.float64()),  # of the mean: Wilson for shares, else bootstrap
         ("high", pa.float64()),
         ("difference", pa.float64()),  # mean - baseline_mean
         ("difference_low", pa.float64()),  # paired bootstrap
@@ -46,30 +46,28 @@ def compare_runs(
     confidence: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
+    against: Mapping[str, str] | None = None,
 ) -> pa.Table:
     """A table of `COMPARISON`: every other run x metric. `tables`: name -> `ScoreTable.questions`.
 
+    `against`: runs that are compared with another one than the baseline; Holm is over all lines all the same.
     `metrics`: None for all that both runs have; one that a run lacks has a line with n = 0. Raises InputError where the
     runs do not have the same questions, unless `common` allows the questions they share.
     """
-    first = _values(tables[baseline])
-    lines: list[dict[str, Any]] = []
-    settings = (confidence, resamples, seed)
+    values = {name: _values(table) for name, table in tables.items()}
+    wanted: list[tuple[str, str, str, list[str]]] = []
     for name, table in tables.items():
         if name == baseline:
             continue
-        ids = _shared_ids(baseline, tables[baseline], name, table, common)
-        second = _values(table)
-        both = [metric for metric in second if metric in first]
-        lines += [
-            {
-                "run": name,
-                "baseline": baseline,
-                "metric": metric,
-                **_line(first.get(metric, {}), second.get(metric, {}), ids, *settings),
-            }
-            for metric in metrics or both
-        ]
+        base = (against or {}).get(name, baseline)
+        ids = _shared_ids(base, tables[base], name, table, common)
+        both = [metric for metric in values[name] if metric in values[base]]
+        wanted += [(name, base, metric, ids) for metric in metrics or both]
+    settings = (confidence, resamples, seed, resamples_for(len(wanted)))
+    lines: list[dict[str, Any]] = []
+    for name, base, metric, ids in wanted:
+        theirs, ours = values[base].get(metric, {}), values[name].get(metric, {})
+        lines.append({"run": name, "baseline": base, "metric": metric, **_line(metric, theirs, ours, ids, *settings)})
     tested = [line for line in lines if line["p"] is not None]
     for line, adjusted in zip(tested, holm([line["p"] for line in tested]), strict=True):
         line["p_holm"] = adjusted
@@ -99,8 +97,9 @@ def comparison_table(table: pa.Table) -> "Table":
 
     rows = table.to_pylist()
     methods = "; ".join(dict.fromkeys(row["method"] for row in rows))
-    caption = f"n: questions compared, in brackets those excluded because only one run has a value. {methods}."
-    title = f"against {rows[0]['baseline']}" if rows else None
+    caption = f"n: questions compared, in brackets the others: a run has no value for them. {methods}."
+    several = len({row["baseline"] for row in rows}) > 1
+    title = f"against {rows[0]['baseline']}" if rows and not several else None
     shown = Table(title=title, caption=caption, caption_justify="left", box=box.SIMPLE_HEAD, padding=0)
     shown.add_column("metric", overflow="fold", min_width=12)
     for heading in ("mean", "diff", "95% interval", "effect", "n", "p (Holm)"):
@@ -108,7 +107,8 @@ def comparison_table(table: pa.Table) -> "Table":
     for before, row in zip([None, *rows], rows, strict=False):
         if before is None or before["run"] != row["run"]:
             shown.add_section()
-            shown.add_row(row["run"], style="bold")
+            other = f" against {row['baseline']}" if several and row["baseline"] != row["run"] else ""
+            shown.add_row(row["run"] + other, style="bold")
         shown.add_row(f"  {row['metric']}", *_cells(row))
     return shown
 
@@ -153,18 +153,20 @@ def _shared_ids(baseline: str, first: pa.Table, name: str, second: pa.Table, com
 
 
 def _line(
+    metric: str,
     first: Mapping[str, float | None],
     second: Mapping[str, float | None],
     ids: Sequence[str],
     confidence: float,
     resamples: int,
     seed: int,
+    flips: int,
 ) -> dict[str, Any]:
     pairs = [(first.get(id), second.get(id)) for id in ids]
     known = [(a, b) for a, b in pairs if a is not None and b is not None]
     line: dict[str, Any] = {
         "n": len(known),
-        "excluded": sum((a is None) != (b is None) for a, b in pairs),
+        "excluded": len(pairs) - len(known),
         "wins": 0,
         "ties": 0,
         "losses": 0,
@@ -174,8 +176,8 @@ def _line(
     if not known:
         return line
     ours, theirs = [b for _, b in known], [a for a, _ in known]
-    found = compare(theirs, ours, confidence, resamples, seed)
-    low, high = mean_interval(ours, confidence, resamples, seed)[0] or (None, None)
+    found = compare(theirs, ours, is_share(metric), confidence, resamples, seed, flips)
+    low, high = mean_interval(metric, ours, confidence, resamples, seed)[0] or (None, None)
     return line | {
         "baseline_mean": sum(theirs) / len(theirs),
         "mean": sum(ours) / len(ours),

@@ -1,8 +1,8 @@
 """Two runs on the same questions: is the difference more than chance, and how large is it.
 
-The interval of the mean difference is the percentile bootstrap over questions (pairs stay together). p is two-sided:
-exact McNemar where all values are 0 or 1 (McNemar 1947: the questions on which only one of the two succeeds, against a
-fair coin), else the sign-flip randomization test of the mean difference (Fisher 1935; Smucker et al., CIKM 2007).
+The interval of the mean difference is the bootstrap of `intervals.py` over questions (pairs stay together). p is
+two-sided: exact McNemar for shares (McNemar 1947: the questions on which only one of the two succeeds, against a fair
+coin), else the sign-flip randomization test of the mean difference (Fisher 1935; Smucker et al., CIKM 2007).
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,12 @@ import numpy as np
 
 from pipeline.scoring.intervals import bootstrap_interval
 
-RESAMPLES = 9999  # of the randomization test: no p below 1 / 10,000, which leaves room for Holm over a sweep
+RESAMPLES = 9999  # of the randomization test at least: no p below 2 / 10,000
+
+
+def resamples_for(tests: int) -> int:
+    """Of the randomization test, in a family of so many: the smallest p is low enough for Holm's first step at .05."""
+    return max(RESAMPLES, 40 * tests)
 
 
 @dataclass(frozen=True)
@@ -32,10 +37,17 @@ class Difference:
 
 
 def compare(
-    first: Sequence[float], second: Sequence[float], confidence: float = 0.95, resamples: int = 2000, seed: int = 0
+    first: Sequence[float],
+    second: Sequence[float],
+    share: bool = False,
+    confidence: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+    flips: int = RESAMPLES,
 ) -> Difference:
-    """The paired comparison of two runs' values, question by question. Raises ValueError for lengths that differ, no
-    values at all, or values that are not finite."""
+    """The paired comparison of two runs' values, question by question. `share`: they are 0 or 1 by definition; `flips`:
+    resamples of the randomization test. Raises ValueError for lengths that differ, no values at all, or values that are
+    not finite."""
     a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)
     if a.shape != b.shape or a.ndim != 1 or a.size == 0:
         raise ValueError(f"compare: {a.size} and {b.size} values; a pair for each question is wanted")
@@ -43,7 +55,6 @@ def compare(
     low, high = bootstrap_interval(differences.tolist(), confidence, resamples, seed) or (None, None)
     spread = float(np.std(differences, ddof=1)) if a.size > 1 else 0.0
     wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
-    binary = bool(np.isin(np.concatenate([a, b]), (0.0, 1.0)).all())
     return Difference(
         n=a.size,
         mean=float(differences.mean()),
@@ -53,8 +64,8 @@ def compare(
         wins=wins,
         ties=a.size - wins - losses,
         losses=losses,
-        p=mcnemar(wins, losses) if binary else sign_flip(differences, seed),
-        test="exact McNemar" if binary else f"sign-flip randomization ({RESAMPLES} resamples, seed {seed})",
+        p=mcnemar(wins, losses) if share else sign_flip(differences, seed, flips),
+        test="exact McNemar" if share else f"sign-flip randomization ({flips} resamples, seed {seed})",
     )
 
 
@@ -65,7 +76,7 @@ def mcnemar(wins: int, losses: int) -> float:
     return float(binomtest(wins, wins + losses, 0.5).pvalue) if wins + losses else 1.0
 
 
-def sign_flip(differences: np.ndarray, seed: int = 0) -> float:
+def sign_flip(differences: np.ndarray, seed: int = 0, flips: int = RESAMPLES) -> float:
     """Two-sided p of the mean of paired differences when each could as well have had the other sign.
 
     Exact where all sign patterns are fewer than the resamples. Zeros carry no sign and are left out of the flipping.
@@ -79,7 +90,7 @@ def sign_flip(differences: np.ndarray, seed: int = 0) -> float:
         (moved,),
         np.mean,
         permutation_type="samples",
-        n_resamples=RESAMPLES,
+        n_resamples=flips,
         batch=max(1, 2_000_000 // moved.size),
         rng=np.random.default_rng(seed),
         axis=-1,

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,9 +103,18 @@ def apply_gold(rows: Sequence[Row], gold: pa.Table) -> list[Row]:
         )
     nothing = {"answers": None, "doc_ids": None}
     judged = [row | _gold_of(asked.get(row["id"], nothing)) for row in rows]
+    return [*judged, *_missing(rows, asked)]
+
+
+def with_missing(rows: Sequence[Row], ids: Iterable[str]) -> list[Row]:
+    """The rows, and a failed one for each of these questions that has none: a run scores 0 on what it lacks."""
+    return [*rows, *_missing(rows, {id: {"id": id, "question": None, "answers": None, "doc_ids": None} for id in ids})]
+
+
+def _missing(rows: Sequence[Row], asked: Mapping[str, Row]) -> list[Row]:
     known = {row["id"] for row in rows}
     error = {"stage": "run", "kind": "missing", "message": "the run has no row for this question"}
-    return judged + [question | {"error": error} for id, question in asked.items() if id not in known]
+    return [question | {"error": error} for id, question in asked.items() if id not in known]
 
 
 def _holds(folder: Path) -> str:

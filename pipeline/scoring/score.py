@@ -32,6 +32,8 @@ retrieved before it failed is scored. An unanswerable question has no EM or F1. 
 (retrieval alone) or passages (generation alone) has no such lines, unless all of it failed.
 """
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -51,6 +53,7 @@ ANSWER_METRICS: dict[str, Callable[[str, Sequence[str]], float]] = {
 }
 WORDS = "answer words"
 SUPPORTED = "supported"
+SCORED = b"scored"  # key of Parquet metadata: `digest` of the rows
 JUDGED_METRICS = {metric: f"{metric} ({MARK})" for metric in GRADED}  # judged.py's name -> the name that is shown
 Row = Mapping[str, Any]
 
@@ -88,7 +91,7 @@ def score_rows(
     def mean(group: str, metric: str, missing: int, by: str = "") -> dict[str, Any]:
         scored = [question for question in questions if question[metric] is not None]
         values = [question[metric] for question in scored]
-        interval, method = intervals.mean_interval(values, confidence, resamples, seed)
+        interval, method = intervals.mean_interval(metric, values, confidence, resamples, seed)
         average = sum(values) / len(values) if values else None
         return _line(group, metric, average, interval, scored, missing, method + by) | {
             "excluded": sum(metric in (question.get("excluded") or []) for question in questions)
@@ -130,8 +133,19 @@ def score_rows(
     lines.append(share("failed", questions, lambda question: question["error"] is not None))
     return ScoreTable(
         pa.Table.from_pylist(lines, schema=SUMMARY),
-        _question_table(questions, [*by_document, *by_passage], judged is not None),
+        _question_table(questions, [*by_document, *by_passage], judged is not None).replace_schema_metadata(
+            {SCORED: digest(rows)}
+        ),
     )
+
+
+def digest(rows: Sequence[Row]) -> str:
+    """sha256 of what was scored: ids, answers, errors, documents retrieved; kept in the question table's metadata."""
+    scored = [
+        [row["id"], row.get("answer"), row.get("error"), [item.get("doc_id") for item in row.get("passages") or []]]
+        for row in rows
+    ]
+    return hashlib.sha256(json.dumps(scored, sort_keys=True).encode()).hexdigest()
 
 
 def _has(rows: Sequence[Row], column: str) -> bool:

@@ -4,7 +4,7 @@ system: hltcoe                     # a name or a file; variants may name another
 set: {answer.max_tokens: 96}       # the same in every variant: keys as for --set, of the system or the profile
 vary: {filter_snippets.min_cosine: [0, 0.35, null]}    # a grid: every combination of the keys' values
 variants:                          # or, or beside it, a list
-  - {name: no-filter, system: rag, set: {search.k: 3}, questions: typos}
+  - {name: no-filter, system: rag, set: {search.k: 3}, questions: typos, against: rag-3}    # not the baseline
 baseline: {filter_snippets.min_cosine: 0.35}           # the values, or the name, of the variant that others are held to
 metrics: [nDCG@10, containment]    # of the outcome table; none: all
 
@@ -37,6 +37,7 @@ class Listed(BaseModel):
     system: str | None = None
     set: dict[str, Any] = {}
     questions: Form = "as_given"
+    against: str | None = None
 
 
 class SweepFile(BaseModel):
@@ -60,6 +61,7 @@ class Variant(BaseModel):
     system: str
     settings: dict[str, Any]  # of system and profile, dotted
     questions: Form = "as_given"
+    against: str | None = None  # the variant it is compared with; None: the baseline
     index_settings: dict[str, dict[str, Any]] = {}  # index name -> settings of its build
 
     def options(self) -> list[str]:
@@ -90,7 +92,16 @@ def read_sweep(name_or_path: str | Path) -> Sweep:
         raise InputError(f"{path.name}: 'vary' or 'variants' has to name something to compare.")
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"{path.name}: two variants are called '{twice}'; give each its own name.")
-    return Sweep(name=path.stem, variants=variants, baseline=_baseline(file, names, path.name), metrics=file.metrics)
+    baseline = _baseline(file, names, path.name)
+    for variant in variants:
+        if variant.against is not None and (variant.against not in names or variant.against == variant.name):
+            raise InputError(
+                f"{path.name}: variant '{variant.name}' is against '{variant.against}', which is none of the others: "
+                f"{', '.join(name for name in names if name != variant.name)}."
+            )
+        if variant.against is not None and variant.name == baseline:
+            raise InputError(f"{path.name}: '{baseline}' is the baseline, which is compared with nothing ('against').")
+    return Sweep(name=path.stem, variants=variants, baseline=baseline, metrics=file.metrics)
 
 
 def _parts(file: SweepFile, where: str) -> Iterator[dict[str, Any]]:
@@ -102,7 +113,8 @@ def _parts(file: SweepFile, where: str) -> Iterator[dict[str, Any]]:
             yield {"name": point_name(point), "system": file.system, "settings": {**file.set, **point}}
     for listed in file.variants:
         settings = {**file.set, **listed.set, "questions": listed.questions}
-        yield {"name": listed.name, "system": listed.system or file.system, "settings": settings}
+        system = listed.system or file.system
+        yield {"name": listed.name, "system": system, "settings": settings, "against": listed.against}
 
 
 def point_name(point: Mapping[str, Any]) -> str:
@@ -119,7 +131,9 @@ def _shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value).replace('"', "")
 
 
-def _variant(where: str, near: Path, name: str, system: str | None, settings: dict[str, Any]) -> Variant:
+def _variant(
+    where: str, near: Path, name: str, system: str | None, settings: dict[str, Any], against: str | None = None
+) -> Variant:
     if system is None:
         raise InputError(f"{where}: variant '{name}' names no system, nor does the file ('system: NAME').")
     settings = dict(settings)
@@ -139,7 +153,7 @@ def _variant(where: str, near: Path, name: str, system: str | None, settings: di
         raise InputError(f"{where}: the variant name {name!r} has no letter or digit; it becomes a folder's name.")
     beside = near / system
     place = str(beside) if "/" in system and beside.is_file() else system
-    return Variant(name=safe, system=place, settings=settings, questions=form, index_settings=of_index)
+    return Variant(name=safe, system=place, settings=settings, questions=form, against=against, index_settings=of_index)
 
 
 def _baseline(file: SweepFile, names: list[str], where: str) -> str:

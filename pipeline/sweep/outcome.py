@@ -1,4 +1,4 @@
-"""The outcome of a sweep: every variant x metric against the baseline, with what it cost."""
+"""The outcome of a sweep: every variant x metric against the baseline or what it names instead, with what it cost."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -54,7 +54,8 @@ def score_variants(
 def outcome_table(sweep: Sweep, folders: Mapping[str, Path], tables: Mapping[str, pa.Table]) -> pa.Table:
     """A table of `OUTCOME`, in the sweep's order of variants."""
     metrics = sweep.metrics or None
-    compared = compare_runs(tables, sweep.baseline, metrics).to_pylist()
+    against = {variant.name: variant.against for variant in sweep.variants if variant.against is not None}
+    compared = compare_runs(tables, sweep.baseline, metrics, against=against).to_pylist()
     held: list[str] = metrics or list(dict.fromkeys(line["metric"] for line in compared))
     forms = any(variant.questions != "as_given" for variant in sweep.variants)
     lines: list[dict[str, Any]] = []
@@ -85,14 +86,14 @@ def _about(variant: Variant, forms: bool) -> dict[str, str]:
 
 def _baseline_line(name: str, metric: str, table: pa.Table) -> dict[str, Any]:
     values = _column(table, metric)
-    interval, method = mean_interval(values)
+    interval, method = mean_interval(metric, values)
     low, high = interval or (None, None)
     return {
         "run": name,
         "baseline": name,
         "metric": metric,
         "n": len(values),
-        "excluded": 0,
+        "excluded": table.num_rows - len(values),
         "mean": sum(values) / len(values) if values else None,
         "low": low,
         "high": high,

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from pipeline.errors import InputError
-from pipeline.scoring.intervals import mean_interval
+from pipeline.scoring.intervals import is_share, mean_interval
 from pipeline.scoring.paired import compare
 
 How = Literal["nested", "held_out", "tuned"]
@@ -92,12 +92,12 @@ def tune(
         own = [scores[chosen][id] for id in unseen]
         theirs = [scores[baseline][id] for id in unseen]
         tuned.append(sum(scores[chosen][id] for id in seen) / len(seen))
-        lines.append({"fold": str(number), **_line(chosen, len(seen), tuned[-1], own, theirs)})
+        lines.append({"fold": str(number), **_line(objective, chosen, len(seen), tuned[-1], own, theirs)})
         reported += own
         against += theirs
-    whole = _line(choose(scores, ids), len(ids), sum(tuned) / len(tuned), reported, against)
+    whole = _line(objective, choose(scores, ids), len(ids), sum(tuned) / len(tuned), reported, against)
     note = {"objective": objective, "excluded": excluded, "warning": WARNING if how == "tuned" else None}
-    method = _method(how, len(parts), held_out, seed)
+    method = _method(objective, how, len(parts), held_out, seed)
     return pa.Table.from_pylist(
         [{**line, **note, "method": method} for line in [*lines, {"fold": "all", **whole}]], schema=TUNED
     )
@@ -119,9 +119,11 @@ def _parts(ids: list[str], how: How, folds: int, held_out: float, seed: int) -> 
     return [([id for other in groups if other is not group for id in other], group) for group in groups]
 
 
-def _line(chosen: str, seen: int, tuned: float, own: list[float], theirs: list[float]) -> dict[str, Any]:
-    found = compare(theirs, own)
-    low, high = mean_interval(own)[0] or (None, None)
+def _line(
+    objective: str, chosen: str, seen: int, tuned: float, own: list[float], theirs: list[float]
+) -> dict[str, Any]:
+    found = compare(theirs, own, is_share(objective))
+    low, high = mean_interval(objective, own)[0] or (None, None)
     mean = sum(own) / len(own)
     return {
         "chosen": chosen,
@@ -140,10 +142,12 @@ def _line(chosen: str, seen: int, tuned: float, own: list[float], theirs: list[f
     }
 
 
-def _method(how: How, folds: int, held_out: float, seed: int) -> str:
+def _method(objective: str, how: How, folds: int, held_out: float, seed: int) -> str:
     ways = {
         "nested": f"nested cross-validation, {folds} folds, seed {seed}",
         "held_out": f"{held_out:.0%} held out, seed {seed}",
         "tuned": WARNING,
     }
-    return f"{ways[how]}; 95% paired bootstrap (2000 resamples, seed 0), p by randomization or McNemar"
+    mean = mean_interval(objective, [])[1]
+    test = "exact McNemar" if is_share(objective) else "sign-flip randomization"
+    return f"{ways[how]}; mean: {mean}; difference: 95% paired bootstrap (2000 resamples, seed 0), p by {test}"

@@ -214,6 +214,11 @@ def test_qrels_and_measures_by_name(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert (one / "qrels.txt").read_text() == "a 0 d 1\nb 0 d 1\n"
     assert tartan("validate", one / "qrels.txt") == 0
     assert (one / "question-scores.csv").exists()
+    (tmp_path / "more.qrels").write_text("a 0 d 1\nz 0 d 1\n")
+    capsys.readouterr()
+    assert tartan("score", one, "--qrels", tmp_path / "more.qrels", "--metric", "RR", "--json") == 0
+    lines = {line["metric"]: line for line in json.loads(capsys.readouterr().out)}
+    assert [lines["RR"][name] for name in ("mean", "n", "missing_gold", "failed")] == [0.5, 2, 1, 1]
     (tmp_path / "other.qrels").write_text("z 0 d 1\n")
     assert tartan("score", one, "--qrels", tmp_path / "other.qrels") == 2
 

@@ -61,11 +61,17 @@ def test_bootstrap_needs_two_finite_values() -> None:
         bootstrap_interval([0.1, float("nan")])
 
 
-def test_the_interval_of_a_mean_is_wilsons_for_shares_and_the_bootstrap_for_others() -> None:
-    assert mean_interval([0.0] * 12) == (wilson_interval(0, 12), "95% Wilson for shares of questions")
-    assert mean_interval([1.0])[0] == wilson_interval(1, 1)
-    values = [0.0, 0.5, 1.0, 1.0]
-    interval, method = mean_interval(values, 0.9, 500, 3)
-    assert interval == bootstrap_interval(values, 0.9, 500, 3)
-    assert method == "90% percentile bootstrap of the mean (500 resamples, seed 3)"
-    assert mean_interval([]) == (None, "95% percentile bootstrap of the mean (2000 resamples, seed 0)")
+@pytest.mark.parametrize("metric", ["EM", "containment", "Success@5", "passage Success@20", "failed", "abstained"])
+def test_the_interval_of_a_share_is_wilsons(metric: str) -> None:
+    assert mean_interval(metric, [0.0] * 12) == (wilson_interval(0, 12), "95% Wilson for shares of questions")
+    assert mean_interval(metric, [1.0])[0] == wilson_interval(1, 1)
+    assert mean_interval(metric, [])[0] is None
+
+
+@pytest.mark.parametrize("metric", ["F1", "nDCG@10", "correctness (local judge)", "answer words", "passage RR"])
+def test_the_interval_of_any_other_mean_is_the_bootstraps_whatever_its_values(metric: str) -> None:
+    for values in ([0.0, 0.5, 1.0, 1.0], [0.0, 1.0, 1.0], [0.0] * 9):
+        interval, method = mean_interval(metric, values, 0.9, 500, 3)
+        assert interval == bootstrap_interval(values, 0.9, 500, 3)
+        assert method == "90% expanded percentile bootstrap of the mean (500 resamples, seed 3)"
+    assert mean_interval(metric, []) == (None, "95% expanded percentile bootstrap of the mean (2000 resamples, seed 0)")

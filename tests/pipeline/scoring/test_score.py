@@ -132,7 +132,7 @@ def test_settings_reach_the_scores() -> None:
     rows = [row("a", "Nothing found.", ["x"], ["d1"], "d1"), row("b", "x", ["x"], ["d1"], "d2")]
     line = lines(score_rows(rows, null_responses=["nothing found"], confidence=0.9, resamples=500, seed=3))
     assert line["abstained"]["mean"] == 0.5
-    assert line["answer words"]["interval"] == "90% percentile bootstrap of the mean (500 resamples, seed 3)"
+    assert line["answer words"]["interval"] == "90% expanded percentile bootstrap of the mean (500 resamples, seed 3)"
     assert line["EM"]["interval"] == "90% Wilson for shares of questions"
 
 
