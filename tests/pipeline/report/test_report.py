@@ -91,6 +91,9 @@ def test_scores_that_were_written_are_taken_unless_they_are_of_other_questions(t
     assert read_reported([folder])[0].values("containment") == [0, 0]
     score_rows(gold[:1]).to_files(folder / "scores.parquet")
     assert read_reported([folder])[0].values("containment") == [1, 1]
+    before = [gold[0] | {"error": {"stage": "answer", "kind": "generation", "message": "no"}, "answer": None}, gold[1]]
+    score_rows(before).to_files(folder / "scores.parquet")  # the failed question was answered since
+    assert read_reported([folder])[0].values("containment") == [1, 1]
 
 
 def test_a_local_judge_is_marked_wherever_its_scores_are_shown(tmp_path: Path) -> None:

@@ -91,3 +91,11 @@ def test_the_page_shows_the_outcome_and_warns_of_the_mistake(tmp_path: Path) -> 
     html = (tmp_path / "r.html").read_text()
     assert f'<p class="notice">F1: {WARNING}</p>' in html
     assert WARNING in (tmp_path / "csv" / "tuned.csv").read_text()
+    assert read_sweep_tables(tmp_path / "outcome.parquet").tuned == read_sweep_tables(tmp_path).tuned != []
+    against = {**other, **known, "run": "k=3", "baseline": "k=2", "settings": '{"k": 3}'}
+    three = pa.Table.from_pylist([{**base, **known}, {**other, **known}, against])
+    pq.write_table(three, tmp_path / "outcome.parquet")
+    write_report(run, tmp_path / "r.html", read_sweep_tables(tmp_path))
+    html = (tmp_path / "r.html").read_text()
+    assert "k=2 against k=1" in html
+    assert "k=3 against k=2" in html

@@ -61,6 +61,12 @@ def test_keys_of_no_system(tmp_path: Path) -> None:
         ("system: rag\nvary: {index.plaid: [1]}\nbaseline: a", "wants index.NAME.KEY"),
         ("system: rag\nvarie: {}\nbaseline: a", "unknown key 'varie'.*Did you mean 'vary'"),
         ("system: rag", "key 'baseline' is missing"),
+        (
+            "system: rag\nvariants: [{name: a}, {name: b, against: c}]\nbaseline: a",
+            "variant 'b' is against 'c', which is none of the others: a",
+        ),
+        ("system: rag\nvariants: [{name: a}, {name: b, against: b}]\nbaseline: a", "none of the others: a"),
+        ("system: rag\nvariants: [{name: a, against: b}, {name: b}]\nbaseline: a", "compared with nothing"),
     ],
 )
 def test_bad_files_get_a_sentence(tmp_path: Path, text: str, message: str) -> None:
@@ -80,6 +86,13 @@ def test_shipped_sweeps_are_right_to_the_last_variant(path: Path) -> None:
     for variant in sweep.variants:
         ours, for_profile = split_sets(variant.options())
         load_system(variant.system, load_profile("embedded", for_profile), ours)
+
+
+def test_votes_are_compared_at_equal_numbers() -> None:
+    against = {variant.name: variant.against for variant in read_sweep("votes").variants}
+    for votes in (1, 3, 5, 10):
+        assert against[f"elite-{votes}"] == against[f"closed-book-{votes}"] == f"rag-{votes}"
+        assert against[f"rag-{votes}"] is None
 
 
 def test_unknown_metrics_are_refused() -> None:

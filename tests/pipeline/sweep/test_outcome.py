@@ -69,6 +69,31 @@ def test_the_planted_effect_is_found_and_the_null_ones_are_not(planted: tuple[Sw
     assert base["low"] < base["mean"] < base["high"]
 
 
+def test_a_variant_may_name_what_it_is_compared_with(tmp_path: Path, planted: tuple[Sweep, dict[str, Path]]) -> None:
+    sweep, folders = planted
+    variants = [one.model_copy(update={"against": "better"}) if one.name == "null-2" else one for one in sweep.variants]
+    other = sweep.model_copy(update={"variants": variants})
+    scores = score_variants(folders, sweep.metrics)
+    lines = {(line["run"], line["metric"]): line for line in outcome_table(other, folders, scores).to_pylist()}
+    line = lines["null-2", "EM"]
+    assert (line["baseline"], line["p_holm"] < 0.05) == ("better", True)
+    assert -0.5 < line["difference"] < -0.2
+    assert line["baseline_mean"] == lines["better", "EM"]["mean"]
+    assert lines["null-1", "EM"]["baseline"] == "base"
+    assert "Holm over 6 comparisons" in line["method"]
+
+
+def test_n_and_excluded_are_all_questions(tmp_path: Path, planted: tuple[Sweep, dict[str, Path]]) -> None:
+    sweep, folders = planted
+    scores = score_variants(folders, sweep.metrics)
+    place = scores["better"].column_names.index("EM")
+    for name, unknown in (("base", 3), ("better", 5)):
+        values = [None] * unknown + scores[name]["EM"].to_pylist()[unknown:]
+        scores[name] = scores[name].set_column(place, "EM", pa.array(values, pa.float64()))
+    lines = {line["run"]: line for line in outcome_table(sweep, folders, scores).to_pylist() if line["metric"] == "EM"}
+    assert [(lines[name]["n"], lines[name]["excluded"]) for name in folders] == [(97, 3), (97, 3), (97, 3), (95, 5)]
+
+
 def test_costs_are_means_of_a_question(planted: tuple[Sweep, dict[str, Path]]) -> None:
     assert cost(planted[1]["base"]) == {"seconds": 1.5, "calls": 2, "prompt_tokens": 15, "generated_tokens": 3}
 
