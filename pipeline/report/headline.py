@@ -6,6 +6,8 @@ from typing import Any
 from pipeline.report.draw import canvas
 from pipeline.report.figure import Figure
 from pipeline.report.source import Reported
+from pipeline.scoring.definitions import Definition, definition_of
+from pipeline.scoring.judge import MARK
 from pipeline.scoring.score import JUDGED_METRICS, WORDS
 
 # Of the judged metrics relatedness alone is a share (pipeline/scoring/claims.py).
@@ -60,6 +62,16 @@ def methods(runs: Sequence[Reported]) -> str:
         "those excluded, because their gold is not known or a judge's reply could not be read. Abstained: how many of "
         "the n the system declined."
     )
+
+
+def definitions(runs: Sequence[Reported]) -> list[Definition]:
+    """Of the metrics shown, as they are named there but for their depths; each once."""
+    found: dict[str, Definition] = {}
+    for name in dict.fromkeys(line["metric"] for run in runs for line in run.scores.summary.to_pylist()):
+        if definition := definition_of(name):
+            mark = f" ({MARK})" if name.endswith(f"({MARK})") else ""
+            found.setdefault(definition.metric, definition._replace(metric=f"{definition.metric}{mark}"))
+    return list(found.values())
 
 
 def _values(line: dict[str, Any]) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from pipeline.report.evidence_figures import evidence_figures
 from pipeline.report.facts import question_facts
 from pipeline.report.figure import Figure
 from pipeline.report.funnel_figure import funnel_figures
-from pipeline.report.headline import headline_figure, methods
+from pipeline.report.headline import definitions, headline_figure, methods
 from pipeline.report.page import render, visible
 from pipeline.report.snippet_figures import calibration_figures, threshold_figures
 from pipeline.report.source import Reported
@@ -112,6 +112,7 @@ def _context(runs: Sequence[Reported], left_out: int, megabytes: float, warning:
         "notices": [visible(notice) for notice in notices],
         "headline": _headline(runs),
         "methods": methods(runs),
+        "definitions": definitions(runs),
         "rule": RULE,
         "footer": "Made by tartan report; this file asks for nothing from a network."
         + "".join(f" Code: {c}." for c in commits),
