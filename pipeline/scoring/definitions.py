@@ -1,4 +1,4 @@
-"""What each metric is, for those who read a table: definition, range, source. The modules that compute them say more."""
+"""What each metric is, for readers of a table: definition, range, source. The modules that compute them say more."""
 
 import re
 from typing import NamedTuple
@@ -65,7 +65,7 @@ DEFINITIONS = (
     Definition("relatedness", "direct claims among the answer's direct and useless ones", "0 to 1", _CLAIMS),
     Definition(
         "correctness",
-        "harmonic mean of coverage and relatedness, scaled",
+        "harmonic mean of these two, scaled",
         "-1 to 2",
         f"{_CLAIMS}; scaling by our convention",
     ),

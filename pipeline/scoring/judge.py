@@ -1,9 +1,9 @@
 """A language model as judge: claims of a text, relations between text and claim, grades from 0 to 10.
 
-A reply that cannot be read is asked for once more, sampled; what still cannot be read is None: excluded and counted by
-whoever asked, never a score of 0. Any engine behind `env.llm` will do. Every judge but the challenge's own is a "local
-judge", and its scores are marked so wherever they are shown: models that grade their own kind are generous (RAGtifier's
-judge gave 1.91 where the official one gave 1.13).
+A reply that cannot be read, or that could mean two things, is asked for once more, sampled; what still cannot be read
+is None: excluded and counted by whoever asked, never a score of 0. Any engine behind `env.llm` will do. Every judge but
+the challenge's own is a "local judge", and its scores are marked so wherever they are shown: models that grade their
+own kind are generous (RAGtifier's judge gave 1.91 where the official one gave 1.13).
 """
 
 import re
@@ -19,11 +19,18 @@ from pipeline.scoring.claims import Relation
 MARK = "local judge"
 Kind = Literal["direct", "useful", "useless"]
 _CLAIM = re.compile(rf"^[\W\d]*({'|'.join(get_args(Kind))})\W+(.*\w.*)$", re.IGNORECASE)
-_RELATION = re.compile(r"(\bnot\s+|n't\s+)?\b(entail|support|contradict|neutral)\w*", re.IGNORECASE)
-_NEGATION = re.compile(r"\b(?:not|no|never|cannot|without|hardly|neither|nor|fail(?:s|ed)?)\b|n't\b", re.IGNORECASE)
+_RELATIONS: dict[str, Relation] = {"entail": 1, "support": 1, "contradict": -1, "neutral": 0}
+_RELATION = re.compile("|".join(_RELATIONS), re.IGNORECASE)
+# The only words that may stand beside a relation: any other could turn it round, and there is no list of those.
+_BESIDE = r"(?:\W|\b(?:yes|the|a|an|text|claim|answer|reply|relation|it|this|is|by)\b)*"
+_SETTLED = re.compile(rf"{_BESIDE}\b({_RELATION.pattern})\w*{_BESIDE}", re.IGNORECASE)
 _OUT_OF = re.compile(r"\s*(?:/|out of)\s*10\b", re.IGNORECASE)
-_RANGE = re.compile(r"\d\s*[-/\u2013\u2014]\s*\d")
-_NUMBER = re.compile(r"(?<![\w.-])\d+(?:\.\d+)?(?![\w])")
+# A range, another scale, a percentage, a bound: its numbers are no grade.
+_NO_GRADE = re.compile(
+    r"\d\s*[-\u2013/]\s*\d|\bof\s+\d|\d\s*%|(?:\bnot|n't|\bthan|\bleast|\bmost|\babove|\bbelow)(?:\s+an?)?\s+\d",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"(?<![\w.\u2212-])\d+(?:\.\d+)?(?![\w])")
 SLOTS = {
     "judge_claims": {"question", "answer"},
     "judge_relation": {"text", "claim"},
@@ -109,21 +116,20 @@ def read_claims(text: str) -> list[Claim] | None:
 
 
 def read_relation(text: str) -> Relation | None:
-    """The relation a reply settles on; None where it names none, or several, as one that repeats its instructions, or
-    denies something else than the relation itself: `not entailed` is neutral, `does not directly support` anything."""
-    values: dict[str, Relation] = {"entail": 1, "support": 1, "contradict": -1, "neutral": 0}
-    named: set[Relation] = {0 if found[1] else values[found[2].lower()] for found in _RELATION.finditer(text)}
-    if len(named) != 1 or (named != {0} and _NEGATION.search(_RELATION.sub("", text))):
-        return None
-    return named.pop()
+    """The relation a reply settles on; None where it names none, several, or one in a sentence that says more than
+    that, such as a negation: "not entailed" is neutral or contradicted."""
+    named = [sentence for sentence in re.split(r"[.!\n]", text) if _RELATION.search(sentence)]
+    settled = [_SETTLED.fullmatch(sentence) for sentence in named]
+    relations = {_RELATIONS[found[1].lower()] if found else None for found in settled}
+    return relations.pop() if len(relations) == 1 else None
 
 
 def read_grade(text: str) -> float | None:
-    """The one number from 0 to 10 in a reply, `8/10` being 8; None where there is none, or several, or a range, or a
-    share of something else than 10."""
-    alone = _OUT_OF.sub("", text)
-    numbers = {float(found) for found in _NUMBER.findall(alone)}
-    grade = numbers.pop() if len(numbers) == 1 and not _RANGE.search(alone) else None
+    """The one number from 0 to 10 in a reply, `8/10` being 8; None where there is none, or several, or it is part of a
+    range (`7-8`), of another scale (`5/5`) or of a bound (`less than 5`)."""
+    rest = _OUT_OF.sub("", text)
+    numbers = set() if _NO_GRADE.search(rest) else {float(found) for found in _NUMBER.findall(rest)}
+    grade = numbers.pop() if len(numbers) == 1 else None
     return grade if grade is not None and grade <= 10 else None
 
 

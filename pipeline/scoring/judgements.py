@@ -18,8 +18,9 @@ from pipeline.errors import InputError
 from pipeline.scoring.claims import Scaling
 from pipeline.scoring.judge import Claim, Judge, judge_prompts
 from pipeline.scoring.judged import JUDGED, Grading, Row, judge_rows, scaled
-from pipeline.storage import create_file, to_json
+from pipeline.storage import create_file
 
+COUNTS = b"counts"  # key of Parquet metadata
 PART_ROWS = 16  # what a kill can cost
 SEEN = ("id", "question", "answers", "answer", "error", "snippets", "pairs", "passages")
 
@@ -35,8 +36,8 @@ def judged_run(
     scaling: Scaling = "signed",
 ) -> pa.Table:
     """A table of `JUDGED` for the rows of the run in `folder`. `model`: what identifies the judge's model. The judge is
-    made only if a verdict is missing; `scaling` is arithmetic on what is kept. What a part cost lies beside it as JSON:
-    calls, those asked for once more, and replies that stayed unreadable."""
+    made only if a verdict is missing; `scaling` is arithmetic on what is kept. A part's Parquet metadata (`COUNTS`) say
+    what it cost: calls, those asked for once more, and replies that stayed unreadable."""
     about = {
         "model": dict(model),
         "prompts": {name: prompt.sha256 for name, prompt in judge_prompts().items()},
@@ -52,9 +53,9 @@ def judged_run(
             judge = judge or make_judge()
             before = judge.counts()
             buffer = pa.BufferOutputStream()
-            pq.write_table(judge_rows(rows[start : start + PART_ROWS], judge, grading, references), buffer)
+            verdicts = judge_rows(rows[start : start + PART_ROWS], judge, grading, references)
             counts = {name: count - before[name] for name, count in judge.counts().items()}
-            create_file(path.with_suffix(".json"), to_json(counts))
+            pq.write_table(verdicts.replace_schema_metadata({COUNTS: json.dumps(counts)}), buffer)
             create_file(path, buffer.getvalue().to_pybytes())
             asked = ", ".join(f"{count:,} {name}" for name, count in counts.items())
             say(f"judged {min(start + PART_ROWS, len(rows))} of {len(rows)} answers ({asked})")

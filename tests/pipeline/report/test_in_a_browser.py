@@ -214,6 +214,17 @@ def test_nothing_sticks_out_and_words_stand_out(page: Page, tmp_path: Path, widt
     page.look(1280, 900)
 
 
+def test_nothing_is_cut_off_in_print(page: Page, tmp_path: Path) -> None:
+    page.look(700, 900, media="print")
+    page.open(report(tmp_path, many_rows(30)))
+    open_question(page, "q-3")
+    cut = "[...document.querySelectorAll('.wide, .pane, .list')].filter(e => e.scrollWidth > e.clientWidth + 1 || "
+    cut += "e.scrollHeight > e.clientHeight + 1).filter(e => getComputedStyle(e).overflow !== 'visible').length"
+    assert page.evaluate(cut) == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= 700
+    page.look(1280, 900)
+
+
 @pytest.mark.slow
 def test_five_thousand_questions_open_in_three_seconds(page: Page, tmp_path: Path) -> None:
     file = report(tmp_path, many_rows(5000))

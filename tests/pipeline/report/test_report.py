@@ -12,6 +12,7 @@ import pytest
 from pipeline.errors import InputError
 from pipeline.report.report import write_report
 from pipeline.report.source import read_reported
+from pipeline.scoring.definitions import definition_of
 from pipeline.scoring.judged import JUDGED
 from pipeline.scoring.score import score_rows
 from tests.pipeline.report.runs import many_rows, row, write_run
@@ -32,6 +33,22 @@ def test_the_file_asks_for_nothing(tmp_path: Path) -> None:
     assert "url(http" not in html
     assert "@import" not in html
     assert html.count("<script>") == 1
+
+
+def test_every_metric_of_the_table_is_defined(tmp_path: Path) -> None:
+    rows = [row(0), row(1, answers=[])]
+    verdicts = [{"id": "q-0", "correctness": 2.0, "excluded": []}, {"id": "q-1", "excluded": []}]
+    judged = pa.Table.from_pylist(verdicts, schema=JUDGED)
+    folder = write_run(tmp_path / "run", rows)
+    table = score_rows(rows, judged=judged, judge="tiny", kinds={"q-0": "unsafe"})
+    table.to_files(folder / "scores.parquet")
+    names = table.summary["metric"].to_pylist()
+    assert {"abstained, unsafe", "abstained on unanswerable", "nDCG@10", "correctness (local judge)"} <= set(names)
+    assert [name for name in names if definition_of(name) is None] == []
+    write_report(read_reported([folder]), tmp_path / "r.html")
+    html = (tmp_path / "r.html").read_text()
+    for shown in ("<dt>nDCG@k</dt>", "<dt>correctness (local judge)</dt>", "harmonic mean of these two"):
+        assert html.count(shown) == 1
 
 
 def test_every_figure_is_a_csv_file_too(tmp_path: Path) -> None:

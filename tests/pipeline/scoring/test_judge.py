@@ -4,13 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from pipeline.env import ChatRequest, Completion
 from pipeline.scoring.claims import Scaling
 from pipeline.scoring.judge import Claim, Judge, Task, read_claims, read_grade, read_relation
 from pipeline.scoring.judged import judge_rows
-from pipeline.scoring.judgements import judged_run
+from pipeline.scoring.judgements import COUNTS, judged_run
 from pipeline.scoring.score import score_rows
 from tests.stubs import StubLLM, said
 
@@ -39,19 +40,32 @@ def test_read_claims(text: str, claims: list[tuple[str, str]] | None) -> None:
         ("entailed", 1),
         ("**Entailed.**", 1),
         ("The text supports the claim.", 1),
+        ("The claim is entailed by the text.", 1),
         ("neutral", 0),
-        ("not entailed", 0),
-        ("It doesn't contradict it", 0),
+        ("Neutral. The text does not mention the claim.", 0),
         ("Contradicted", -1),
+        ("Relation: contradicted", -1),
         ("entailed, contradicted or neutral", None),
+        ("Neutral. It does not support the claim.", None),
+        ("not entailed", None),  # neutral or contradicted
+        ("It doesn't contradict it", None),
+        ("not neutral", None),
+        ("does not directly support", None),
+        ("cannot be entailed", None),
+        ("fails to support", None),
+        ("not at all entailed", None),
+        ("The text gives no support", None),
+        ("is never contradicted", None),
+        ("Entailed: no", None),
+        ("unsupported", None),
+        ("non-entailment", None),
         ("maybe", None),
         ("The text does not directly support the claim.", None),
         ("It cannot be entailed", None),
         ("fails to support it", None),
-        ("not at all entailed", None),
         ("There is no support.", None),
         ("It is never contradicted", None),
-        ("Neutral: Oslo is not mentioned.", 0),
+        ("Neutral: Oslo is not mentioned.", None),
         ("", None),
     ],
 )
@@ -72,11 +86,16 @@ def test_read_relation(text: str, relation: int | None) -> None:
         ("-3", None),
         ("good", None),
         ("7, because 3 of 5 facts agree", None),
+        ("7. It does not name the year.", 7),
         ("0-10", None),
-        ("On a scale of 1\u201310", None),
+        ("1 \u2013 10", None),
         ("I'd say 7-8", None),
         ("Rating: 5/5", None),
-        ("-3 / 10", None),
+        ("5 out of 5", None),
+        ("10%", None),
+        ("\u22123", None),
+        ("not a 10", None),
+        ("less than 5", None),
     ],
 )
 def test_read_grade(text: str, grade: float | None) -> None:
@@ -221,8 +240,12 @@ def test_another_scaling_asks_nothing(tmp_path: Path) -> None:
 
     signed = judged("signed")
     asked = len(llm.batches)
-    (kept,) = tmp_path.glob("judged/*/part-00000.json")
-    assert json.loads(kept.read_text()) == {"calls": sum(map(len, llm.batches)), "asked again": 3, "unread": 3}
+    (kept,) = tmp_path.glob("judged/*/part-00000.parquet")
+    assert json.loads(pq.read_schema(kept).metadata[COUNTS]) == {
+        "calls": sum(map(len, llm.batches)),
+        "asked again": 3,
+        "unread": 3,
+    }
     assert told[-1].endswith("3 asked again, 3 unread)")
     mean = 2 * 0.7 * 0.5 / 1.2
     assert signed["good"] == pytest.approx(2 * mean)
