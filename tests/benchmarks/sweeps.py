@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from pipeline.settings import find_config, read_mapping
+from pipeline.sweep.config import read_sweep
 
 DEMO = Path("demo-all")
 SHORT = "--set answer.max_tokens=48"
@@ -46,8 +47,9 @@ as short as its command says. **The models are tiny (135M and 22M parameters) an
 that each sweep runs, and what its outcome looks like. They say nothing about the systems.** Intervals as wide as
 these are the honest outcome of so few questions.
 
-The baseline's name is bold. A cell is a mean; in brackets, the difference to the baseline, its 95% interval by the
-paired bootstrap, and the p value after Holm over the whole table where it is below 1. s and calls are means a
+The baseline's name is bold. A cell is a mean; in brackets, the difference to the baseline (or to the variant named), its
+95% interval by the paired bootstrap, the p value after Holm over the whole table where it is below 1, and n where it is
+not the row's: the questions that both have a value for. s and calls are means a
 question, stages that were reused included. The embedded profile has one model for all roles that generate, so that
 `generator` compares it with itself.
 
@@ -86,7 +88,7 @@ def options_of(name: str, demo: Path) -> str:
 
 def section(name: str, folder: Path) -> str:
     """A sweep's title, settings and table, in Markdown."""
-    description = read_mapping(find_config("sweeps", name))["description"]
+    description, baseline = read_mapping(find_config("sweeps", name))["description"], read_sweep(name).baseline
     lines = pq.read_table(folder / "outcome.parquet").to_pylist()
     metrics = list(dict.fromkeys(line["metric"] for line in lines))
     heads = ["variant", "n", *metrics, "s", "calls"]
@@ -95,8 +97,9 @@ def section(name: str, folder: Path) -> str:
         own = {line["metric"]: line for line in lines if line["run"] == variant}
         first = own[metrics[0]]
         is_baseline = variant == first["baseline"]
+        shown = variant if first["baseline"] in (variant, baseline) else f"{variant}, against {first['baseline']}"
         n = max(line["n"] for line in own.values())
-        cells = [f"**{variant}**" if is_baseline else variant, str(n), *(_cell(own[metric], n) for metric in metrics)]
+        cells = [f"**{variant}**" if is_baseline else shown, str(n), *(_cell(own[metric], n) for metric in metrics)]
         rows.append("| " + " | ".join([*cells, f"{first['seconds']:.1f}", f"{first['calls']:.1f}"]) + " |")
     return f"## {name}\n\n{description} `{options_of(name, DEMO)}`\n\n" + "\n".join(rows) + "\n"
 
