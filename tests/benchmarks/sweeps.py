@@ -47,11 +47,10 @@ as short as its command says. **The models are tiny (135M and 22M parameters) an
 that each sweep runs, and what its outcome looks like. They say nothing about the systems.** Intervals as wide as
 these are the honest outcome of so few questions.
 
-The baseline's name is bold. A cell is a mean; in brackets, the difference to the baseline (or to the variant named), its
-95% interval by the paired bootstrap, the p value after Holm over the whole table where it is below 1, and n where it is
-not the row's: the questions that both have a value for. s and calls are means a
-question, stages that were reused included. The embedded profile has one model for all roles that generate, so that
-`generator` compares it with itself.
+The baseline's name is bold. A cell is a mean; in brackets, the difference to the baseline (or to the variant named),
+its 95% interval by the paired bootstrap, the p value after Holm over the whole table where it is below 1, and n where
+it is not the row's. s and calls are means a question, stages that were reused included. The embedded profile has one
+model for all roles that generate, so that `generator` compares it with itself.
 
 Made by `tartan demo --systems all`, then `python -m tests.benchmarks.sweeps --demo demo-all --out sweeps`.
 """
